@@ -1,4 +1,7 @@
-"""A real Slurm cluster on this machine, for tests: `bed.py up|down|status|scenario|hostile|reset|stop|start [DIR]`.
+"""A real Slurm cluster on this machine, for tests.
+
+    bed.py up|down|status|scenario|hostile|reset [DIR]
+    bed.py stop|start NAME [DIR]
 
 munged, mariadbd, slurmdbd, slurmctld, eight slurmd and an sshd run as ordinary processes on loopback; jobs really run,
 as real users. Needs root and Debian's packages (12 or 13), no systemd, no cgroups, no GPU. A folder that was up before
@@ -16,7 +19,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -319,13 +322,88 @@ def status(folder: Path | str = DEFAULT_DIR) -> dict[str, str]:
     return result
 
 
+class SlurmBed:
+    """The bed as tests hold it: paths, users, commands as a user, work for the cluster, and ways to break it."""
+
+    users = USERS
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed = bed
+        self.dir = bed.dir
+        self.slurm_conf = bed.slurm_conf
+        self.ssh_config = bed.ssh_config
+        self.ssh_key = bed.ssh_key
+        self.ssh_port = bed.ssh_port
+        self.known_hosts = bed.known_hosts
+
+    def host(self, user: str) -> str:
+        """The name under which `ssh_config` knows this user's login."""
+        return f"slurmbed-{user}"
+
+    def run(
+        self, user: str, argv: Sequence[str], *, stdin: str = "", timeout: float = 60, check: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run one of Slurm's own tools as a user of the bed (`root` included), past the program under test."""
+        return run(self.bed, user, argv, stdin=stdin, timeout=timeout, check=check)
+
+    def scenario(self, *, timeout_job: bool = False) -> dict[str, bed_jobs.Job]:
+        """See `bed_jobs.scenario`; resets the bed first."""
+        return bed_jobs.scenario(self.bed, timeout_job=timeout_job)
+
+    def hostile(self) -> dict[int, str]:
+        """See `bed_jobs.hostile`; adds to whatever is queued."""
+        return bed_jobs.hostile(self.bed)
+
+    def submit(self, user: str, name: str, *options: str, body: str = "exec sleep infinity") -> int:
+        """See `bed_jobs.submit`."""
+        return bed_jobs.submit(self.bed, user, name, *options, body=body)
+
+    def states(self) -> dict[int, tuple[str, str]]:
+        """State and reason of every job squeue knows, by id."""
+        return bed_jobs.states(self.bed)
+
+    def node_states(self) -> dict[str, str]:
+        """Node to state, as sinfo writes it."""
+        return node_states(self.bed)
+
+    def reset(self) -> None:
+        """See `bed_jobs.reset`."""
+        bed_jobs.reset(self.bed)
+
+    def stop(self, name: str, *, hard: bool = False) -> None:
+        """Stop one daemon of DAEMONS; `hard` as a crash would."""
+        stop(self.bed, name, hard=hard)
+
+    def start(self, name: str) -> None:
+        """Start one daemon and wait until it answers."""
+        start(self.bed, name)
+
+    @contextmanager
+    def broken(self, name: str, *, hard: bool = False) -> Iterator[None]:
+        """The bed without one daemon, for the length of a `with`; whole again after it."""
+        self.stop(name, hard=hard)
+        try:
+            yield
+        finally:
+            self.start(name)
+
+    def kill_ssh_sessions(self) -> None:
+        """End every established SSH session; the listener goes on."""
+        kill_ssh_sessions(self.bed)
+
+    def wait_for(self, what: str, probe: Callable[[], bool], seconds: float = 20) -> None:
+        """Poll until `probe` holds; BedError naming `what` otherwise."""
+        wait_for(what, probe, seconds, [self.dir / "log" / "slurmctld.log"])
+
+
 def main(argv: list[str]) -> int:
     """The command: prints what the Python functions return, one thing a line."""
-    if not argv or argv[0] not in {"up", "down", "status", "scenario", "hostile", "reset", "stop", "start"}:
-        print(__doc__, file=sys.stderr)
+    verb, *rest = argv or [""]
+    name = rest.pop(0) if verb in {"stop", "start"} and rest else ""
+    known = verb in {"up", "down", "status", "scenario", "hostile", "reset"} or name in DAEMONS
+    if not known or len(rest) > 1:
+        print(f"{__doc__}\nNAME is one of: {' '.join(DAEMONS)}", file=sys.stderr)
         return 2
-    verb, *rest = argv
-    names = [rest.pop(0)] if verb in {"stop", "start"} and rest else []
     folder = Path(rest[0]) if rest else DEFAULT_DIR
     bed = bed_at(folder)
     try:
@@ -335,19 +413,20 @@ def main(argv: list[str]) -> int:
         elif verb == "down":
             down(folder)
         elif verb == "status":
-            for name, state in status(folder).items():
-                print(f"{name}\t{state}")
+            for daemon, state in status(folder).items():
+                print(f"{daemon}\t{state}")
         elif verb == "scenario":
-            for name, job in bed_jobs.scenario(bed).items():
-                print(f"{job.id}\t{name}\t{job.state}\t{job.reason}")
+            for title, job in bed_jobs.scenario(bed).items():
+                print(f"{job.id}\t{title}\t{job.state}\t{job.reason}")
         elif verb == "hostile":
-            for number, name in bed_jobs.hostile(bed).items():
-                print(f"{number}\t{name!r}")
+            for number, title in bed_jobs.hostile(bed).items():
+                print(f"{number}\t{title!r}")
         elif verb == "reset":
             bed_jobs.reset(bed)
+        elif verb == "start":
+            start(bed, name)
         else:
-            for name in names:
-                (start if verb == "start" else stop)(bed, name)
+            stop(bed, name)
     except BedError as error:
         print(f"bed: {error}", file=sys.stderr)
         return 1

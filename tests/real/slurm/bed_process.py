@@ -131,8 +131,7 @@ def leftovers(bed: Bed) -> list[int]:
         try:
             name = (proc / "comm").read_text().strip()
             if name == "slurmstepd":
-                links = [os.readlink(fd) for fd in (proc / "fd").iterdir()]
-                if any(link.startswith(f"{bed.dir}/") for link in links):
+                if any(fd.readlink().is_relative_to(bed.dir) for fd in (proc / "fd").iterdir()):
                     found.append(pid)
                 continue
             environ = (proc / "environ").read_bytes().split(b"\0")
