@@ -168,7 +168,7 @@ def node_states(bed: Bed) -> dict[str, str]:
 
 
 def _answers(state: str) -> bool:
-    return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk"))
+    return bool(state) and not state.endswith("*") and not state.startswith("unk")
 
 
 def _ready(bed: Bed, name: str) -> bool:
@@ -186,11 +186,18 @@ def _ready(bed: Bed, name: str) -> bool:
 
 
 def start(bed: Bed, name: str, *, wait: bool = True) -> None:
-    """Start one daemon (a name of DAEMONS) unless it runs, and wait until it answers."""
+    """Start one daemon (a name of DAEMONS) unless it runs, and wait until it answers.
+
+    After a start of slurmctld its nodes are `unknown` for some seconds: that is waited for, too.
+    """
     if running_pid(bed, name) is None:
         spawn(bed, name, _command(bed, name))
     if wait:
         await_ready(bed, name)
+    if name == "slurmctld":
+        for node in NODES:
+            if running_pid(bed, node) is not None:
+                await_ready(bed, node)
 
 
 def await_ready(bed: Bed, name: str, seconds: float = 45) -> None:
