@@ -182,24 +182,14 @@ def verb(item: Change | Supposition) -> str:
     return str(item.__struct_config__.tag)
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One native step: `says` for people, `native` as one would type or read it, `argv` where a command is run.
-
-    `argv` never passes a shell unquoted; `body` is the request body of a system that is spoken to over HTTP.
-    """
-
-    says: str
-    native: str
-    argv: tuple[str, ...] = ()
-    body: str | None = None
-
-
 class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     """One value that the plan stands on, or that must be read back after it.
 
     `table` and `column` are those of model.md; `key` finds the row: a job's key, a node's or a reservation's name, a
-    queue's id, for quotas `queue|resource|model`. `exists=False` expects that there is no such row (`column` is then
-    ""). A tuple value is compared as a set, a figure within a millionth, None with null.
+    queue's id, for quotas `queue|resource|model` (an empty model for null). `exists=False` expects that there is no
+    such row, `column=""` that there is one, whatever it holds. Of a list column a tuple is compared as a set, of any
+    other column it names the values that will do. A figure is compared within a millionth, None with null, a time by
+    its text (`2026-12-01T20:00:00Z`). `is_not` turns the comparison round; `or_gone` accepts that the row is gone.
     """
 
     table: str
@@ -207,6 +197,23 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     column: str
     value: Scalar | tuple[str, ...] = None
     exists: bool = True
+    is_not: bool = False
+    or_gone: bool = False
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One native step: `says` for people, `native` as one would type or read it, `argv` where a command is run.
+
+    `argv` never passes a shell unquoted; `body` is the request body of a system that is spoken to over HTTP. `results`
+    and `undo` are this step's alone, so that a plan that was carried out in part can be read back and taken back.
+    """
+
+    says: str
+    native: str
+    argv: tuple[str, ...] = ()
+    body: str | None = None
+    results: tuple[Expectation, ...] = ()
+    undo: tuple[Change, ...] | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

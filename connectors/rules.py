@@ -86,9 +86,11 @@ class SlurmAssociation(msgspec.Struct, frozen=True, kw_only=True):
 class SlurmRules(msgspec.Struct, frozen=True, kw_only=True, tag="slurm"):
     """What decides order, limits and backfill on one Slurm cluster (scontrol show config, partitions, assoc_mgr).
 
-    `associations` is None where slurmctld runs without accounting or did not say.
+    `associations` is None where slurmctld runs without accounting or did not say. `cluster_name` is ClusterName, which
+    sacctmgr knows the cluster by; the name in gpudeck's config may be another.
     """
 
+    cluster_name: str | None = None
     scheduler: str = "sched/backfill"
     priority_type: str = "priority/multifactor"
     weight_age: float = 0
