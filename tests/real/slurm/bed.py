@@ -30,25 +30,25 @@ from bed_config import (
     CLUSTER,
     DEFAULT_DIR,
     NODES,
+    PATH,
     USERS,
     Bed,
     BedError,
     bed_at,
     files,
 )
-from bed_process import descendants, end, leftovers, run, running_pid, spawn, stop_daemon, wait_for
+from bed_process import descendants, end, leftovers, run, running_pid, spawn, stop_daemon, tails, wait_for
 
 DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", *NODES, "sshd")
 PROGRAMS = (
     "munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sbatch", "sshd", "ssh", "setpriv",
 )  # fmt: skip
-SBIN = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 MARK = "bed.json"  # a folder with this file is ours to empty
 
 
 def missing() -> list[str]:
     """Programs of the bed that are not installed here."""
-    return [name for name in PROGRAMS if shutil.which(name, path=SBIN) is None]
+    return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 
 
 @contextmanager
@@ -72,14 +72,14 @@ def _check_parents(bed: Bed) -> None:
             raise BedError(f"{parent} is closed to other users: their jobs could not read {bed.slurm_conf}")
 
 
-def _users() -> None:
+def _users(bed: Bed) -> None:
     for user in USERS:
         try:
             pwd.getpwnam(user)
         except KeyError:
-            subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", user], check=True)
+            subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", user], check=True, env=bed.env)
         # useradd leaves '!', which an sshd without PAM takes for a locked account
-        subprocess.run(["usermod", "-p", "*", user], check=True)
+        subprocess.run(["usermod", "-p", "*", user], check=True, env=bed.env)
 
 
 def _ssh_keys(bed: Bed) -> None:
@@ -113,7 +113,7 @@ def _prepare(bed: Bed) -> None:
         device = bed.dir / "gres" / f"nvidia{index}"
         if not device.exists() and subprocess.run(["mknod", device, "c", "1", "3"], check=False).returncode:
             device.touch()  # no right to make devices: slurmd takes plain files too, with a line in its log
-    _users()
+    _users(bed)
     _ssh_keys(bed)
     for name, text in files(bed).items():
         (bed.dir / name).write_text(text)
@@ -141,7 +141,7 @@ def _command(bed: Bed, name: str) -> list[str]:
         ]  # fmt: skip
     if name == "sshd":
         # sshd insists on an absolute path, because it executes itself again
-        return [shutil.which("sshd", path=SBIN) or "sshd", "-D", "-e", "-f", str(d / "ssh" / "sshd_config")]
+        return [shutil.which("sshd", path=PATH) or "sshd", "-D", "-e", "-f", str(d / "ssh" / "sshd_config")]
     if name in NODES:
         return ["slurmd", "-D", "-N", name]
     return [name, "-D"]
@@ -205,7 +205,7 @@ def await_ready(bed: Bed, name: str, seconds: float = 45) -> None:
 
     def probe() -> bool:
         if running_pid(bed, name) is None:
-            wait_for(f"{name} ended instead of starting; its answer", lambda: False, 0, _logs(bed, name))
+            raise BedError(f"{name} ended instead of answering\n{tails(_logs(bed, name))}")
         return _ready(bed, name)
 
     wait_for(f"answer of {name}", probe, seconds, _logs(bed, name))

@@ -6,6 +6,7 @@ that give every limit something to bite on. No GPU is needed: the devices are co
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import subprocess
@@ -17,6 +18,7 @@ CLUSTER = "halcyon"
 NODES = tuple(f"gpu{n:02d}" for n in range(1, 9))
 PARTITIONS = ("interactive", "train", "key", "inference", "low")
 QOS = ("normal", "low", "interactive", "train", "key", "inference")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # not every caller's has the sbin folders
 USERS = ("opsadmin", "opsoper", "vcoord", "tomas", "mira", "anouk", "kenji", "svcinfer")
 
 
@@ -60,7 +62,7 @@ class Bed:
     def env(self) -> dict[str, str]:
         """Environment of every daemon and client of this bed."""
         return {
-            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH": PATH,
             "SLURM_CONF": str(self.slurm_conf),
             "LANG": "C.UTF-8",
         }
@@ -75,9 +77,11 @@ def bed_at(folder: Path | str = DEFAULT_DIR) -> Bed:
     )
 
 
+@functools.cache
 def slurm_version() -> tuple[int, int]:
     """Major and minor of the installed Slurm, (22, 5) for 22.05."""
-    text = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True).stdout
+    asked = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True, env={"PATH": PATH})
+    text = asked.stdout
     major, minor, *_ = text.split()[-1].split(".")
     return int(major), int(minor)
 

@@ -244,7 +244,7 @@ def _waiting(bed: Bed, evaluated: int, failed: int) -> dict[str, Job]:
         ("kenji", "never", [*language, f"--dependency=afterok:{failed}"], "DependencyNeverSatisfied"),
         ("mira", "tonight", [*language, "--begin=now+3hours"], "BeginTime"),
         ("anouk", "held-by-user", [*language, "--hold"], "JobHeldUser"),
-        ("anouk", "held-by-admin", [*held, "--begin=now+1minute"], "JobHeldAdmin"),
+        ("anouk", "held-by-admin", held, "JobHeldAdmin"),
     )
     jobs = {name: Job(submit(bed, user, name, *options), "PENDING", r) for user, name, options, r in plan}
     _control(bed, "opsadmin", "hold", str(jobs["held-by-admin"].id))
@@ -260,7 +260,7 @@ def scenario(bed: Bed, *, timeout_job: bool = False) -> dict[str, Job]:
 
     Name of a job to its id, state and reason, all seen before this returns. `requeued` starts again after two minutes
     (Slurm's own delay); the others stay as they are for an hour. `timeout_job` adds one that ends TIMEOUT, and waits
-    the 60 to 80 s that takes.
+    the 60 to 90 s that takes.
     """
     reset(bed)
     _control(bed, "root", "update", "NodeName=gpu04", "State=DRAIN", f"Reason={DRAIN_REASON}")
@@ -279,7 +279,7 @@ def scenario(bed: Bed, *, timeout_job: bool = False) -> dict[str, Job]:
     jobs["requeued"] = Job(jobs["requeued"].id, "PENDING", "BeginTime")
     jobs["suspended"] = Job(jobs["suspended"].id, "SUSPENDED", "None")
     jobs |= limits | waiting
-    _await(bed, "the scenario", jobs, 100 if timeout_job else 30)
+    _await(bed, "the scenario", jobs, 120 if timeout_job else 30)
     return jobs
 
 

@@ -24,13 +24,17 @@ def tail(path: Path, lines: int = 15) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
 
 
+def tails(logs: Sequence[Path]) -> str:
+    """Last lines of several logs, each under its name."""
+    return "\n".join(f"--- {log}\n{tail(log)}" for log in logs)
+
+
 def wait_for(what: str, probe: Callable[[], bool], seconds: float, logs: Sequence[Path] = ()) -> None:
     """Poll `probe` until it holds; BedError with the logs' last lines when `seconds` have passed."""
     end = time.monotonic() + seconds
     while not probe():
         if time.monotonic() > end:
-            shown = "\n".join(f"--- {log}\n{tail(log)}" for log in logs)
-            raise BedError(f"{what} did not happen within {seconds:.0f} s\n{shown}")
+            raise BedError(f"{what} did not happen within {seconds:.0f} s\n{tails(logs)}")
         time.sleep(0.1)
 
 
