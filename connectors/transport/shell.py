@@ -41,3 +41,19 @@ class Shell(Protocol):
     async def close(self) -> None:
         """Drop the connection; closing twice is fine, and `run` connects again."""
         ...
+
+
+class _Readable(Protocol):
+    async def read(self, n: int = ..., /) -> bytes: ...
+
+
+async def read_capped(stream: _Readable) -> bytes | None:
+    """Return all of a stream, or None once it is longer than MAX_OUTPUT_BYTES."""
+    parts: list[bytes] = []
+    size = 0
+    while part := await stream.read(1 << 18):
+        size += len(part)
+        if size > MAX_OUTPUT_BYTES:
+            return None
+        parts.append(part)
+    return b"".join(parts)

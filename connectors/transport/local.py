@@ -1,0 +1,74 @@
+"""Commands on this machine: for a login node, or a Slurm client that is installed here."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+
+from connectors.errors import Malformed, Unreachable
+from connectors.transport.shell import MAX_OUTPUT_BYTES, SH, ShellAnswer, read_capped
+
+_ARGV = tuple(SH.removeprefix("exec ").split())
+
+
+class LocalShell:
+    """A Shell in a child process of ours."""
+
+    def __init__(self, cluster: str) -> None:
+        """Start nothing yet."""
+        self.where = "this machine"
+        self._cluster = cluster
+
+    async def run(self, script: str, *, timeout_s: float) -> ShellAnswer:
+        """Run a script; see `Shell.run`."""
+        return await run_process(_ARGV, script, timeout_s=timeout_s, cluster=self._cluster, where=self.where)
+
+    async def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+async def run_process(argv: Sequence[str], script: str, *, timeout_s: float, cluster: str, where: str) -> ShellAnswer:
+    """Run a program in a process group of its own with the script on standard input; the group is ended on timeout.
+
+    Unreachable if it can't be started or gives no answer in time; Malformed if a stream is too long.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unreachable(f"{where}: {argv[0]}: {error}", cluster=cluster, source="shell") from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _talk(process, script, cluster=cluster, where=where)
+    except TimeoutError:
+        raise Unreachable(f"{where}: no answer within {timeout_s:g} s", cluster=cluster, source="shell") from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def _talk(process: asyncio.subprocess.Process, script: str, *, cluster: str, where: str) -> ShellAnswer:
+    if process.stdin is None or process.stdout is None or process.stderr is None:
+        raise RuntimeError("all three streams are pipes")
+    out, err, _nothing = await asyncio.gather(
+        read_capped(process.stdout), read_capped(process.stderr), _feed(process.stdin, script.encode())
+    )
+    if out is None or err is None:
+        raise Malformed(f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output", cluster=cluster, source=where)
+    code = await process.wait()
+    return ShellAnswer(code=code if code >= 0 else 128 - code, out=out, err=err)
+
+
+async def _feed(stdin: asyncio.StreamWriter, script: bytes) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError):  # the program ended early; its code and words say why
+        stdin.write(script)
+        await stdin.drain()
+        stdin.close()

@@ -1,0 +1,128 @@
+"""Commands through the user's own `ssh`: for second factors, GSSAPI, smart cards and whatever else OpenSSH can do.
+
+One master connection is shared (ControlMaster). It never asks anything (BatchMode), so where a login needs a person,
+that person opens the master first; the hint of the error says how.
+"""
+
+import asyncio
+import re
+import secrets
+import stat
+from pathlib import Path
+
+from connectors.errors import Unreachable
+from connectors.transport.local import run_process
+from connectors.transport.settings import SshSettings
+from connectors.transport.shell import SH, ShellAnswer
+
+_PERSIST_S = 300
+_ALIVE = ("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=2")
+_FAILED = 255  # ssh's own exit code for any failure of its own
+_HINTS = (
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "the host key is not the one in known_hosts", "was it reinstalled?"),
+    ("Host key verification failed", "the host key is not known yet", "run ssh {host} once, check the fingerprint"),
+    ("Permission denied", "login refused: {last}", "open the connection first: {open}"),
+    ("Connection refused", "connection refused", "is sshd running there, and is the port right?"),
+    ("timed out", "{last}", "is the host up, and the way to it open?"),
+    ("Could not resolve hostname", "{last}", "is the name right?"),
+)
+
+
+class OpensshShell:
+    """A Shell over the `ssh` program."""
+
+    def __init__(self, cluster: str, settings: SshSettings) -> None:
+        """Keep the settings; connects to nothing yet."""
+        self.where = settings.where
+        self._cluster = cluster
+        self._settings = settings
+        self._argv: tuple[str, ...] | None = None
+        self._preparing = asyncio.Lock()
+
+    async def run(self, script: str, *, timeout_s: float) -> ShellAnswer:
+        """Run a script; see `Shell.run`. The time to connect is added to `timeout_s`."""
+        argv = await self._prepared()
+        mark = secrets.token_hex(16)
+        # ssh's code 255 is also what a script may exit with: only the mark tells that the script ran to its end
+        wrapped = f"trap 'printf \"\\n%s %s\\n\" {mark} \"$?\"' EXIT\n{script}"
+        answer = await run_process(
+            (*argv, SH),
+            wrapped,
+            timeout_s=timeout_s + self._settings.connect_timeout_s,
+            cluster=self._cluster,
+            where=self.where,
+        )
+        out, found, code = answer.out.rpartition(f"\n{mark} ".encode())
+        if not found:
+            raise self._why(answer)
+        return ShellAnswer(code=int(code), out=out, err=answer.err)
+
+    async def close(self) -> None:
+        """Do nothing: the master may be the user's own, and one that we opened ends by itself."""
+
+    async def _prepared(self) -> tuple[str, ...]:
+        async with self._preparing:
+            if self._argv is None:
+                self._argv = (*self._base(), *await self._control(), "-T", "--", self._settings.host)
+            return self._argv
+
+    def _base(self) -> tuple[str, ...]:
+        settings = self._settings
+        timeout = max(1, round(settings.connect_timeout_s))
+        argv = ["ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={timeout}", *_ALIVE]
+        argv += ["-o", "StrictHostKeyChecking=yes"]
+        argv += [] if settings.ssh_config is None else ["-F", str(settings.ssh_config)]
+        argv += [] if settings.known_hosts is None else ["-o", f"UserKnownHostsFile={settings.known_hosts}"]
+        argv += [] if settings.identity is None else ["-i", str(settings.identity)]
+        argv += [] if settings.user is None else ["-l", settings.user]
+        argv += [] if settings.port is None else ["-p", str(settings.port)]
+        return tuple(argv)
+
+    async def _control(self) -> tuple[str, ...]:
+        """Return how to share the connection; a ControlPath of the user's own wins, so that their master is found."""
+        answer = await run_process(
+            (*self._base(), "-G", "--", self._settings.host), "", timeout_s=10, cluster=self._cluster, where=self.where
+        )
+        if answer.code != 0:
+            raise self._why(answer)
+        own = re.search(rb"^controlpath (.+)$", answer.out, re.MULTILINE)
+        if own is not None and own[1] != b"none":
+            return ()
+        return (
+            *("-o", "ControlMaster=auto", "-o", f"ControlPersist={_PERSIST_S}"),
+            *("-o", f"ControlPath={_folder(self._cluster)}/%C"),
+        )
+
+    def _why(self, answer: ShellAnswer) -> Unreachable:
+        said = answer.err.decode(errors="backslashreplace")
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        last = lines[-1] if lines else f"ssh ended with code {answer.code}"
+        opening = "ssh " + " ".join(part for part in (self._argv or ())[1:-3] if part != "BatchMode=yes")
+        for mark, what, hint in _HINTS:
+            if mark in said:
+                words = {"last": last, "host": self.where, "open": opening.replace("-o -o", "-o") + f" {self.where}"}
+                return self._unreachable(what.format(**words), hint.format(**words))
+        if answer.code != _FAILED:
+            return self._unreachable(f"the answer broke off: {last}", None)
+        return self._unreachable(last, f"does ssh {self.where} work?")
+
+    def _unreachable(self, what: str, hint: str | None) -> Unreachable:
+        return Unreachable(f"{self.where}: {what}", cluster=self._cluster, source="ssh", hint=hint)
+
+
+def _folder(cluster: str) -> Path:
+    """Return the folder of the control sockets: ours alone, or Unreachable."""
+    import platformdirs
+
+    folder = Path(platformdirs.user_runtime_dir("gpudeck")) / "ssh"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _me() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise Unreachable(f"{folder} is not a folder of ours alone", cluster=cluster, source="ssh", hint="remove it")
+    return folder
+
+
+def _me() -> int:
+    import os
+
+    return os.getuid()
