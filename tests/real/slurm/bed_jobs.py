@@ -116,7 +116,12 @@ def reset(bed: Bed) -> None:
             name = line.split()[0].partition("=")[2]
             run(bed, "root", ["scontrol", "delete", f"ReservationName={name}"], check=True)
     for partition, limit in PARTITION_LIMITS:
-        run(bed, "root", ["scontrol", "update", f"PartitionName={partition}", "State=UP", f"MaxTime={limit}"], check=True)
+        run(
+            bed,
+            "root",
+            ["scontrol", "update", f"PartitionName={partition}", "State=UP", f"MaxTime={limit}"],
+            check=True,
+        )
     restore_limits(bed)
 
     def idle() -> bool:
@@ -225,7 +230,12 @@ def _limited(bed: Bed) -> dict[str, Job]:
         ("kenji", "low-requeue", _on("low", "low", "language", "1:00:00", big), BUSY),
         ("kenji", "on-drained", [*_on(*normal, "1:00:00", "4"), "-w", "gpu04"], "ReqNodeNotAvail"),
         ("kenji", "too-long", _on("interactive", "normal", "language", "9:00:00", "1"), "PartitionTimeLimit"),
-        ("mira", "key-normal", _on("key", "normal", "vision", "1:00:00"), "Job's QOS not permitted to use this partition"),
+        (
+            "mira",
+            "key-normal",
+            _on("key", "normal", "vision", "1:00:00"),
+            "Job's QOS not permitted to use this partition",
+        ),
     )
     jobs = {name: Job(submit(bed, user, name, *options), "PENDING", r) for user, name, options, r in plan}
     if slurm_version() < (23, 0):  # later versions refuse it at once
@@ -248,7 +258,9 @@ def _waiting(bed: Bed, evaluated: int, failed: int) -> dict[str, Job]:
     )
     jobs = {name: Job(submit(bed, user, name, *options), "PENDING", r) for user, name, options, r in plan}
     _control(bed, "opsadmin", "hold", str(jobs["held-by-admin"].id))
-    first, second = (["-p", "train", "--qos=normal", "-A", "language", f"--gres=gpu:{n}", "-t", "30:00"] for n in (1, 2))
+    first, second = (
+        ["-p", "train", "--qos=normal", "-A", "language", f"--gres=gpu:{n}", "-t", "30:00"] for n in (1, 2)
+    )
     begin = "--begin=now+1hour"
     het = submit(bed, "mira", "het", *first, begin, ":", "--job-name=het", *second, begin)
     jobs["het"] = Job(het, "PENDING", "BeginTime")
