@@ -91,7 +91,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, tag="proposal"):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
-    """One line of the audit log, as screens show it; `undo` names the receipt that can still be undone."""
+    """One intent of the audit log with its outcome; `effects` are values before and after, `24 -> 28`."""
 
     receipt: str
     at: datetime
@@ -99,11 +99,24 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
     who: str
     words: str
     outcome: str
+    effects: tuple[str, ...] = ()
     undone_by: str | None = None
     undoable: bool = False
 
 
-# Requests: screen to engine. Each carries an id that its answer repeats.
+# Requests: screen to engine. `Begin` comes first; every other carries an id that its answer repeats.
+class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin"):
+    """How the engine is to begin: which clusters, from which config or capture, and whether it may write."""
+
+    config: str | None = None
+    clusters: tuple[str, ...] = ()
+    captured: str | None = None
+    write: bool = False
+    timeout_s: float = 60.0
+    language: str | None = None
+    settings: dict[str, Any] = {}
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True, tag="watch"):
     """Send status and frames from now on; `tables` None means all."""
 

@@ -1,0 +1,469 @@
+"""The command line: every command of cli.md that this version has. It never imports Textual.
+
+Each command takes the common options (`--cluster`, `--json`, …) after its own. A failure is one line on standard error
+and the exit code of its kind.
+"""
+
+import asyncio
+import inspect
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+import msgspec
+import typer
+
+from connectors.errors import BadWords, CheckFailed, GpudeckError, Unreachable
+from connectors.notation import safe_text
+from connectors.text import _, language_from_environment, use_language
+from console import config as configuration
+from console.engine import DEFAULT_TIMEOUT_S, Engine, Reading, captured_clusters, find_in_all
+
+if TYPE_CHECKING:
+    from connectors.model import Snapshot
+    from console.messages import Proposal
+
+app = typer.Typer(
+    name="gpudeck",
+    help="A terminal operations console for GPU clusters. Without a command it opens the console.",
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    no_args_is_help=False,
+)
+
+
+class Common(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that every command takes."""
+
+    cluster: list[str] | None = None
+    json: bool = False
+    json_lines: bool = False
+    csv: bool = False
+    parquet: Path | None = None
+    config: Path | None = None
+    captured: Path | None = None
+    write: bool = False
+    timeout: float = DEFAULT_TIMEOUT_S
+    no_color: bool = False
+    verbose: bool = False
+
+
+_COMMON: dict[str, Any] = {
+    "cluster": Annotated[
+        list[str] | None, typer.Option("--cluster", "-c", help="Only this cluster (repeatable); demo:lab48 too.")
+    ],
+    "json": Annotated[bool, typer.Option("--json", help="Answer as JSON.")],
+    "json_lines": Annotated[bool, typer.Option("--json-lines", help="One JSON row a line.")],
+    "csv": Annotated[bool, typer.Option("--csv", help="Answer as CSV.")],
+    "parquet": Annotated[Path | None, typer.Option("--parquet", help="Write rows to this Parquet file.")],
+    "config": Annotated[Path | None, typer.Option("--config", help="The config file.")],
+    "captured": Annotated[Path | None, typer.Option("--captured", help="Read a capture instead of the clusters.")],
+    "write": Annotated[bool, typer.Option("--write", help="Allow changes for this call.")],
+    "timeout": Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that a cluster may take.")],
+    "no_color": Annotated[bool, typer.Option("--no-color", help="No colours (the command line has none anyway).")],
+    "verbose": Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of a fault of gpudeck.")],
+}
+
+
+def _command(name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a command whose first parameter is `common`; the common options are added to its signature."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = list(inspect.signature(function).parameters.values())[1:]
+        defaults = Common()
+        shared = [
+            inspect.Parameter(
+                key, inspect.Parameter.KEYWORD_ONLY, default=getattr(defaults, key), annotation=annotation
+            )
+            for key, annotation in _COMMON.items()
+        ]
+
+        def run(**values: Any) -> None:
+            common = Common(**{key: values.pop(key) for key in _COMMON})
+            function(common, **values)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + shared
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it from here
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        run.__doc__ = function.__doc__
+        app.command(name=name or function.__name__.removesuffix("_"))(run)
+        return function
+
+    return register
+
+
+def engine_for(common: Common) -> Engine:
+    """Return an engine for the clusters that a call names: captured, configured, or demo ones."""
+    config = configuration.load(common.config)
+    if config.language and not language_from_environment():
+        use_language(config.language)
+    if common.captured is not None:
+        clusters = captured_clusters(common.captured)
+        if common.cluster:
+            clusters = tuple(c for c in clusters if c.name in common.cluster) or config.selected(common.cluster)
+    else:
+        clusters = config.selected(common.cluster or [])
+    return Engine(config, clusters, write=common.write, captured=common.captured, timeout_s=common.timeout)
+
+
+def _run(common: Common, answer: Callable[[Engine], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine with an engine that is closed afterwards."""
+
+    async def run() -> None:
+        engine = engine_for(common)
+        try:
+            await answer(engine)
+        finally:
+            await engine.close()
+
+    asyncio.run(run())
+
+
+def emit(text: str) -> None:
+    """Write an answer to standard output, byte for byte."""
+    sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+def warn(text: str) -> None:
+    """Write one line to standard error, safe for a terminal."""
+    sys.stderr.write(f"gpudeck: {safe_text(text)}\n")
+
+
+def readable(readings: Sequence[Reading]) -> list["Snapshot"]:
+    """Return the snapshots; what failed is said on standard error, and if nothing is left the first error is raised."""
+    snapshots = [reading.snapshot for reading in readings if reading.snapshot is not None]
+    failures = [reading.error for reading in readings if reading.error is not None]
+    if failures and not snapshots:
+        for error in failures[1:]:
+            warn(str(error))
+        raise failures[0]
+    for error in failures:
+        warn(str(error))
+    for snapshot in snapshots:
+        warn_gaps(snapshot)
+    return snapshots
+
+
+def warn_gaps(snapshot: "Snapshot") -> None:
+    """Say in one line what could not be read of a cluster."""
+    if snapshot.gaps:
+        reasons = "; ".join(f"{gap.source}: {gap.reason}" for gap in snapshot.gaps)
+        warn(
+            _("{cluster}: not everything could be read: {reasons}").format(
+                cluster=snapshot.meta.cluster, reasons=reasons
+            )
+        )
+
+
+@_command()
+def clusters(common: Common) -> None:
+    """Each cluster: system, version, reachable, access, capabilities."""
+    from console import output
+
+    async def answer(engine: Engine) -> None:
+        rows = [_cluster_row(engine, reading) for reading in await engine.read_all()]
+        if common.json:
+            emit(output.to_json(rows))
+        elif common.json_lines:
+            emit("\n".join(msgspec.json.encode(output.plain(row)).decode() for row in rows))
+        else:
+            import polars as pl
+
+            shown = [
+                {
+                    key: row[key]
+                    for key in ("cluster", "system", "version", "state", "access", "user", "took_ms", "calls")
+                }
+                for row in rows
+            ]
+            emit(output.table(pl.DataFrame(shown, infer_schema_length=None)))
+            for row in rows:
+                if row["error"]:
+                    warn(str(row["error"]))
+                for sentence in row["cannot"]:
+                    emit(f"  {row['cluster']}: {safe_text(sentence)}")
+        if rows and all(row["error"] for row in rows):
+            raise Unreachable("no cluster answered", cluster="gpudeck", source="clusters")
+
+    _run(common, answer)
+
+
+def _cluster_row(engine: Engine, reading: Reading) -> dict[str, Any]:
+    member = engine.member(reading.cluster)
+    able = engine.capabilities(reading.cluster)
+    meta = reading.snapshot.meta if reading.snapshot else None
+    return {
+        "cluster": reading.cluster,
+        "system": member.config.system,
+        "version": meta.version if meta else None,
+        "state": "ok" if meta else "failed",
+        "reachable": meta is not None,
+        "access": member.access,
+        "user": meta.user if meta else None,
+        "taken_at": meta.taken_at if meta else None,
+        "took_ms": meta.took_ms if meta else None,
+        "calls": meta.calls if meta else None,
+        "clock_skew_s": meta.clock_skew_s if meta else None,
+        "reads": able.reads,
+        "writes": able.writes if member.access == "write" else (),
+        "could_write": able.writes,
+        "history": able.history,
+        "logs": able.logs,
+        "cannot": able.cannot,
+        "gaps": reading.snapshot.gaps if reading.snapshot else (),
+        "error": str(reading.error) if reading.error else None,
+    }
+
+
+@_command()
+def get(
+    common: Common,
+    table: Annotated[str, typer.Argument(help="nodes, gpus, jobs, queues, quotas, reservations, events or prices.")],
+    where: Annotated[
+        str, typer.Option("--where", help="A filter: 'state:pending team:vision gpus>8 !name:test'.")
+    ] = "",
+    sort: Annotated[str, typer.Option("--sort", help="Columns to sort by; -column for descending.")] = "",
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many rows.")] = None,
+    columns: Annotated[str, typer.Option("--columns", help="Only these columns, in this order.")] = "",
+    last: Annotated[str, typer.Option("--last", help="jobs: those that ended in this window too, such as 1d.")] = "",
+) -> None:
+    """Rows of a table, from every cluster."""
+    from console import rows
+
+    async def answer(engine: Engine) -> None:
+        request = rows.Request(table=table, where=where, sort=sort, limit=limit, columns=columns, last=last)
+        request.check()
+        readings = await engine.read_all()
+        readable(readings)
+        rows.show(common, await rows.collect(engine, readings, request), request)
+
+    _run(common, answer)
+
+
+@_command()
+def explain(common: Common, job: Annotated[str, typer.Argument(help="A job's id, as its system names it.")]) -> None:
+    """Why a job is not running, or what is wrong with it while it runs."""
+    from console import output, say
+
+    async def answer(engine: Engine) -> None:
+        cluster, row = find_in_all(await engine.read_all(), job)
+        snapshot = engine.member(cluster).snapshot
+        if snapshot is not None:
+            warn_gaps(snapshot)
+        diagnosis = await engine.explain(cluster, job)
+        emit(output.to_json(diagnosis) if common.json else say.diagnosis(diagnosis, row))
+
+    _run(common, answer)
+
+
+@_command()
+def whatif(
+    common: Common,
+    change: Annotated[list[str], typer.Argument(help="Changes and suppositions in the change language.")],
+) -> None:
+    """Forecast without and with changes and suppositions, side by side."""
+    from connectors.language import read
+    from console import output, say
+    from console.operations.choose import choose_cluster
+
+    async def answer(engine: Engine) -> None:
+        items = read(change, now=datetime.now().astimezone())
+        readings = await engine.read_all()
+        readable(readings)
+        cluster = await choose_cluster(engine, readings, items)
+        foreseen = await engine.whatif(cluster, items)
+        emit(output.to_json(rearranged(foreseen)) if common.json else say.whatif(foreseen))
+
+    _run(common, answer)
+
+
+def rearranged(foreseen: Any) -> dict[str, Any]:
+    """Return a WhatIf in the shape of cli.md: the groups and jobs under `difference`."""
+    plain: dict[str, Any] = msgspec.to_builtins(foreseen, builtin_types=(datetime,))
+    difference = {key: plain.pop(key) for key in ("by_team", "by_queue", "jobs")}
+    head = {key: plain.pop(key) for key in ("cluster", "assumed", "baseline", "changed")}
+    return {"schema": "gpudeck/whatif/1", **head, "difference": difference, **plain}
+
+
+@_command()
+def do(
+    common: Common,
+    change: Annotated[list[str], typer.Argument(help="Changes in the change language.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after plan and forecast.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for the word.")] = False,
+) -> None:
+    """Resolve, plan, forecast, confirm, apply, verify, audit."""
+    from connectors.errors import ReadOnly
+    from console.operations.choose import choose_cluster
+    from console.operations.process import Operations, read_words
+
+    async def answer(engine: Engine) -> None:
+        changes = read_words(change, datetime.now().astimezone())
+        readings = await engine.read_all()
+        readable(readings)
+        cluster = await choose_cluster(engine, readings, changes)
+        if not dry_run and engine.member(cluster).access != "write":
+            raise ReadOnly(cluster)
+        operations = Operations(engine, audit_log())
+        await _carry_out(common, operations, await operations.propose(cluster, changes), dry_run=dry_run, yes=yes)
+
+    _run(common, answer)
+
+
+@_command()
+def undo(
+    common: Common,
+    receipt: Annotated[str, typer.Argument(help="A receipt's name, such as r12 (see `gpudeck audit`).")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Stop after plan and forecast.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for the word.")] = False,
+) -> None:
+    """Apply the inverse of a change, through the same path."""
+    from console.operations.process import Operations
+
+    entry, _done = audit_log().receipt(receipt)
+    narrowed = msgspec.structs.replace(common, cluster=[entry.cluster])
+
+    async def answer(engine: Engine) -> None:
+        operations = Operations(engine, audit_log())
+        await _carry_out(common, operations, await operations.propose_undo(receipt), dry_run=dry_run, yes=yes)
+
+    _run(narrowed, answer)
+
+
+async def _carry_out(common: Common, operations: Any, proposal: "Proposal", *, dry_run: bool, yes: bool) -> None:
+    from console import output, say
+
+    if not common.json:
+        emit(say.proposal(proposal))
+    if dry_run:
+        if common.json:
+            emit(output.to_json({"schema": "gpudeck/do/1", "proposal": proposal, "receipt": None}))
+        return
+    typed = proposal.confirm if yes else ask_word(proposal.confirm)
+    name, receipt = await operations.commit(proposal.id, typed)
+    if common.json:
+        emit(output.to_json({"schema": "gpudeck/do/1", "proposal": proposal, "receipt": name, "result": receipt}))
+    else:
+        emit(say.receipt(name, receipt))
+    if receipt.outcome != "verified":
+        raise typer.Exit(6)
+
+
+def ask_word(word: str) -> str:
+    """Ask for the word on the terminal; BadWords where there is nobody to ask."""
+    sys.stderr.write(_("Type {word} to carry it out: ").format(word=safe_text(word)))
+    sys.stderr.flush()
+    typed = sys.stdin.readline()
+    if not typed:
+        sys.stderr.write("\n")
+        raise BadWords("nobody typed the word, so nothing was changed", hint="--yes carries it out without asking")
+    return typed
+
+
+@_command()
+def audit(
+    common: Common,
+    verify: Annotated[bool, typer.Option("--verify", help="Check that no line was altered.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=0, help="At most so many entries.")] = None,
+) -> None:
+    """What was changed, by whom, from what to what, verified or not."""
+    from console import output, say
+
+    log = audit_log()
+    if verify:
+        count = log.verify()
+        emit(
+            output.to_json({"lines": count, "ok": True})
+            if common.json
+            else _("{count} lines, none altered").format(count=count)
+        )
+        return
+    entries = [entry for entry in log.entries() if not common.cluster or entry.cluster in common.cluster][:limit]
+    emit(output.to_json(entries) if common.json else say.audit(entries))
+
+
+def audit_log() -> Any:
+    """Return this user's audit log."""
+    from console.operations.audit import AuditLog
+    from console.paths import state_folder
+
+    return AuditLog(state_folder("audit"))
+
+
+@_command()
+def capture(
+    common: Common,
+    folder: Annotated[Path, typer.Argument(help="A folder that is made; one folder a cluster in it.")],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace names of people, jobs, hosts and accounts.")
+    ] = False,
+) -> None:
+    """Save the raw answers of one refresh; `--captured FOLDER` then opens any command on them."""
+    from console.capture import save
+
+    async def answer(engine: Engine) -> None:
+        for line in await save(engine, folder, redact=redact):
+            emit(line)
+
+    _run(common, answer)
+
+
+@_command()
+def doctor(common: Common) -> None:
+    """Check config, credentials, reachability and permissions of each cluster, and say what to fix."""
+    from console import output
+    from console.doctor import examine
+
+    async def answer(engine: Engine) -> None:
+        findings = await examine(engine)
+        if common.json:
+            emit(output.to_json(findings))
+        else:
+            for finding in findings:
+                emit(finding.line())
+        bad = [finding for finding in findings if finding.level == "fault"]
+        if bad:
+            raise CheckFailed(_("{count} checks failed").format(count=len(bad)))
+
+    _run(common, answer)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    use_language(language_from_environment())
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(args=words, prog_name="gpudeck", standalone_mode=False)
+    except GpudeckError as error:
+        warn(str(error))
+        for finding in getattr(error, "findings", ()):
+            warn(finding)
+        return error.exit_code
+    except click.ClickException as error:
+        warn(error.format_message())
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("\n")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours is one line, exit 1
+        if "-v" in words or "--verbose" in words:
+            import traceback
+
+            traceback.print_exc()
+        warn(f"a fault of gpudeck: {type(error).__name__}: {error} (-v shows where; please report it)")
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def now_utc() -> datetime:
+    """Return now in UTC."""
+    return datetime.now(UTC)

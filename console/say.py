@@ -1,0 +1,248 @@
+"""Diagnoses, forecasts, plans and receipts in words, for the command line. Plain text, safe for any terminal."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from connectors.change import Expectation, Plan, Receipt
+from connectors.notation import cells, cut, format_age, format_human_duration, safe_text
+from connectors.text import _, plural
+from console.messages import AuditEntry, Proposal
+from console.scheduling.forecast import GroupChange, JobShift, Waits, WhatIf
+from console.triage.diagnosis import Diagnosis, Finding
+
+
+def when(value: datetime | None, *, now: datetime | None = None) -> str:
+    """Return a moment in the user's zone: `21:25` today, `Tue 03:10` this week, else `12-06 03:10`; `?` for None."""
+    if value is None:
+        return "?"
+    local = value.astimezone()
+    here = (now or datetime.now(UTC)).astimezone()
+    days = (local.date() - here.date()).days
+    if days == 0:
+        return local.strftime("%H:%M")
+    return local.strftime("%a %H:%M") if 0 < days < 7 else local.strftime("%m-%d %H:%M")
+
+
+def duration(seconds: float | None) -> str:
+    """Return a span in people's words, `?` for None."""
+    if seconds is None:
+        return "?"
+    sign = "-" if seconds < 0 else ""
+    return sign + format_human_duration(abs(round(seconds)))
+
+
+def columns(rows: Sequence[Sequence[str]], *, indent: int = 2, right: Iterable[int] = ()) -> list[str]:
+    """Return rows as aligned columns, widths in cells; the columns named in `right` are right-aligned."""
+    if not rows:
+        return []
+    numeric = set(right)
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        parts = []
+        for i, text in enumerate(row):
+            blanks = " " * (widths[i] - cells(text))
+            parts.append(blanks + text if i in numeric else text + blanks)
+        lines.append(" " * indent + "  ".join(parts).rstrip())
+    return lines
+
+
+def diagnosis(answer: Diagnosis, row: dict[str, object]) -> str:
+    """Return why a job is not running: verdict first, then causes in binding order with their evidence."""
+    now = datetime.now(UTC)
+    name = safe_text(str(row.get("name") or ""), 60)
+    lines = [
+        f"{answer.cluster}  "
+        + _("job {job}").format(job=answer.job)
+        + f"  {name}  {row.get('user') or '?'}/{row.get('team') or '?'}",
+        f"{answer.verdict.upper()}  {safe_text(answer.says)}",
+    ]
+    if answer.start is not None:
+        lines.append(
+            _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
+                p50=when(answer.start.p50, now=now), p90=when(answer.start.p90, now=now), basis=answer.start.basis
+            )
+        )
+    for number, finding in enumerate(answer.causes, start=1):
+        lines += ["", *_finding(number, finding, now)]
+    return "\n".join(lines)
+
+
+def _finding(number: int, finding: Finding, now: datetime) -> list[str]:
+    stated = _("stated by the system") if finding.stated_by == "system" else _("worked out here")
+    lines = [f"{number}. {finding.cause}  {safe_text(finding.says)}  ({stated})"]
+    if finding.clears_at is not None:
+        lines.append("   " + _("clears: {when}").format(when=when(finding.clears_at, now=now)))
+    if finding.who_acts:
+        lines.append("   " + _("who acts: {who}").format(who=safe_text(finding.who_acts)))
+    if finding.next_step:
+        lines.append("   " + _("next: {step}").format(step=safe_text(finding.next_step)))
+    if finding.counterfactual:
+        lines.append("   " + _("what would change it: {what}").format(what=safe_text(finding.counterfactual)))
+    rows = [
+        (
+            safe_text(item.source),
+            safe_text(item.text),
+            _("{age} old").format(age=format_age((now - item.as_of).total_seconds())),
+        )
+        for item in finding.evidence
+    ]
+    return lines + columns(rows, indent=5)
+
+
+def whatif(answer: WhatIf) -> str:
+    """Return forecasts without and with the changes: verdict, figures, who wins and loses, the jobs that decide."""
+    before, after = answer.baseline, answer.changed
+    rows = [("", _("BEFORE"), _("AFTER"), _("CHANGE"))]
+    for label, name in ((_("median wait"), "p50_s"), (_("P90 wait"), "p90_s"), (_("P95 wait"), "p95_s")):
+        rows.append((label, *_spans(getattr(before.waits, name), getattr(after.waits, name))))
+    rows.append(
+        (
+            _("jobs that start in {span}").format(span=duration(before.horizon_s)),
+            f"{before.waits.started:,}",
+            f"{after.waits.started:,}",
+            f"{after.waits.started - before.waits.started:+,}",
+        )
+    )
+    if before.utilization_ratio is not None and after.utilization_ratio is not None:
+        b, a = before.utilization_ratio * 100, after.utilization_ratio * 100
+        rows.append((_("GPUs held, mean %"), f"{b:.1f}", f"{a:.1f}", f"{a - b:+.1f}"))
+    rows.append((_("jobs preempted"), f"{len(before.preempted):,}", f"{len(after.preempted):,}", ""))
+    lines = [
+        f"{answer.cluster}  " + safe_text("; ".join(answer.assumed)),
+        f"{answer.verdict.upper()}  {safe_text(answer.says)}",
+        "",
+        *columns(rows, right=(1, 2, 3)),
+    ]
+    lines += _groups(_("BY TEAM"), answer.by_team) + _groups(_("BY QUEUE"), answer.by_queue) + _shifts(answer.jobs)
+    for lost in answer.preempted:
+        lines.append(
+            "  "
+            + _("preempted: {id} {name} at {when} for {by}").format(
+                id=lost.id, name=safe_text(lost.name, 40), when=when(lost.at), by=lost.by
+            )
+        )
+    lines += ["", _("basis: {basis}").format(basis=safe_text(after.basis))]
+    if not answer.backtest.available:
+        lines.append(_("no back-test: {why}").format(why=answer.backtest.why))
+    lines += [_("not modelled: {what}").format(what=safe_text(what)) for what in after.not_modelled]
+    return "\n".join(lines)
+
+
+def _spans(before: float | None, after: float | None) -> tuple[str, str, str]:
+    change = "?" if before is None or after is None else ("+" if after > before else "") + duration(after - before)
+    return duration(before), duration(after), change
+
+
+def _groups(title: str, groups: Sequence[GroupChange]) -> list[str]:
+    moved = [group for group in groups if group.word != "same"]
+    if not moved:
+        return []
+
+    def started(waits: Waits) -> str:
+        return f"{waits.started}/{waits.jobs}"
+
+    rows = [(title, _("STARTED"), _("AFTER"), _("P50 BEFORE"), _("AFTER"), _("CHANGE"), "")]
+    for group in moved:
+        spans = _spans(group.before.p50_s, group.after.p50_s)
+        rows.append((safe_text(group.name), started(group.before), started(group.after), *spans, _(group.word)))
+    return ["", *columns(rows, right=(1, 2, 3, 4, 5))]
+
+
+def _shifts(shifts: Sequence[JobShift], limit: int = 12) -> list[str]:
+    if not shifts:
+        return []
+    rows = [(_("JOB"), _("NAME"), _("TEAM"), _("GPUS"), _("BEFORE"), _("AFTER"), _("SHIFT"), "")]
+    for shift in shifts[:limit]:
+        gpus = "?" if shift.gpus is None else f"{shift.gpus:g}"
+        span = "" if shift.shift_s is None else ("+" if shift.shift_s > 0 else "") + duration(shift.shift_s)
+        rows.append(
+            (
+                shift.id, cut(safe_text(shift.name), 28), safe_text(shift.team or "?"), gpus, when(shift.start_before),
+                when(shift.start_after), span, _(shift.word),
+            )
+        )  # fmt: skip
+    lines = ["", *columns(rows, right=(3, 4, 5, 6))]
+    if len(shifts) > limit:
+        rest = len(shifts) - limit
+        lines.append("  " + plural("… and {count} more job", "… and {count} more jobs", rest).format(count=rest))
+    return lines
+
+
+def proposal(answer: Proposal) -> str:
+    """Return what would be done and what would come of it."""
+    lines = [plan(answer.plan)]
+    if answer.whatif is not None:
+        lines += ["", whatif(answer.whatif)]
+    elif answer.whatif_error:
+        lines += ["", _("no forecast: {why}").format(why=safe_text(answer.whatif_error))]
+    return "\n".join(lines)
+
+
+def plan(answer: Plan) -> str:
+    """Return a plan as readable steps, with what it expects and how it is undone."""
+    from connectors.language import write_all
+
+    lines = [_("PLAN on {cluster} ({system})").format(cluster=answer.cluster, system=answer.system)]
+    for number, step in enumerate(answer.steps, start=1):
+        lines += [f"  {number}. {safe_text(step.says)}", f"     {safe_text(step.native)}"]
+    lines += ["  " + _("now: {what}").format(what=expectation(item)) for item in answer.expects]
+    lines += ["  " + _("after: {what}").format(what=expectation(item)) for item in answer.results]
+    if answer.inverse:
+        lines.append("  " + _("undo: {what}").format(what=safe_text(write_all(answer.inverse))))
+    else:
+        lines.append("  " + _("no way back: {why}").format(why=safe_text(answer.why_no_inverse or "?")))
+    lines += ["  " + _("note: {note}").format(note=safe_text(note)) for note in answer.notes]
+    return "\n".join(lines)
+
+
+def expectation(item: Expectation) -> str:
+    """Return one expected value as words."""
+    if not item.exists:
+        return _("{table} has no {key}").format(table=item.table, key=safe_text(item.key))
+    return f"{safe_text(item.key)} {item.column} = {value_words(item.value)}"
+
+
+def value_words(value: object) -> str:
+    """Return a value read from a table as words: `unlimited` for infinity, `?` for null."""
+    if value is None:
+        return "?"
+    if isinstance(value, float):
+        return _("unlimited") if value == float("inf") else f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ",".join(safe_text(str(item)) for item in value) or "-"
+    return safe_text(str(value))
+
+
+def receipt(name: str, answer: Receipt) -> str:
+    """Return what came of a plan, in one line and the values read back."""
+    words = {
+        "verified": _("done and read back"),
+        "differs": _("carried out, but reading back shows something else"),
+        "partial": _("carried out in part: a later step was refused"),
+        "unread": _("sent, but the system could not be read back"),
+    }
+    lines = [f"{name}  {words[answer.outcome]}"]
+    for found in answer.found:
+        mark = "  " if found.ok else "! "
+        lines.append(
+            f"{mark}{expectation(found.expected)}"
+            + ("" if found.ok else f"  ({_('found')} {value_words(found.value)})")
+        )
+    if answer.said:
+        lines.append("  " + _("the system said: {said}").format(said=safe_text(answer.said)))
+    if answer.undo:
+        lines.append("  " + _("gpudeck undo {receipt} takes it back").format(receipt=name))
+    return "\n".join(lines)
+
+
+def audit(entries: Sequence[AuditEntry]) -> str:
+    """Return the audit log as a table, newest first."""
+    if not entries:
+        return _("The audit log is empty: nothing was changed with gpudeck by this user.")
+    rows = [("", _("WHEN"), _("CLUSTER"), _("WHO"), _("OUTCOME"), _("CHANGE"))]
+    for entry in entries:
+        outcome = entry.outcome + (f" ({_('undone by')} {entry.undone_by})" if entry.undone_by else "")
+        change = safe_text(entry.words) + (f"  [{'; '.join(map(safe_text, entry.effects))}]" if entry.effects else "")
+        rows.append((entry.receipt, when(entry.at), entry.cluster, safe_text(entry.who), outcome, change))
+    return "\n".join(columns(rows, indent=0))
