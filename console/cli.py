@@ -9,13 +9,13 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import msgspec
 import typer
+from typer.exceptions import TyperException
 
 from connectors.errors import BadWords, CheckFailed, GpudeckError, Unreachable
 from connectors.notation import safe_text
@@ -434,6 +434,41 @@ def doctor(common: Common) -> None:
     _run(common, answer)
 
 
+@_command()
+def demo(
+    common: Common,
+    scenario: Annotated[list[str] | None, typer.Argument(help="lab48, mid128, quad; all three by default.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Another seed, another course of events.")] = None,
+    speed: Annotated[float | None, typer.Option("--speed", min=0, help="Simulated seconds in a second.")] = None,
+    headless: Annotated[bool, typer.Option("--headless", help="Without a screen, for scripts.")] = False,
+    for_: Annotated[str, typer.Option("--for", help="How long a headless demo runs.")] = "5s",
+) -> None:
+    """Open the console on embedded simulated clusters; with --headless say what they look like after a while."""
+    from console import output
+    from console.headless import run_for
+
+    if not headless:
+        raise BadWords("the console takes no --json", hint="add --headless")
+    names = scenario or configuration.DEMO_SCENARIOS
+    settings = {key: value for key, value in (("seed", seed), ("speed", speed)) if value is not None}
+    clusters = [configuration.demo_cluster(name, **settings) for name in names]
+    engine = Engine(configuration.Config(), clusters, timeout_s=common.timeout)
+    statuses = asyncio.run(run_for(engine, for_))
+    if common.json:
+        emit(output.to_json(statuses))
+    else:
+        emit("\n".join(f"{s.cluster}  {s.state}  {output.plain(s.summary)}" for s in statuses))
+
+
+@app.callback(invoke_without_command=True)
+def _top(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
+    """A terminal operations console for GPU clusters. Without a command it opens the console."""
+    if version:
+        from importlib.metadata import version as installed
+
+        emit(f"gpudeck {installed('gpudeck')}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     use_language(language_from_environment())
@@ -445,10 +480,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for finding in getattr(error, "findings", ()):
             warn(finding)
         return error.exit_code
-    except click.ClickException as error:
-        warn(error.format_message())
+    except TyperException as error:
+        says = getattr(error, "format_message", error.__str__)  # names the option, where there is one
+        warn(f"{says()} (gpudeck --help)")
         return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         sys.stderr.write("\n")
         return 130
     except BrokenPipeError:
@@ -462,8 +498,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warn(f"a fault of gpudeck: {type(error).__name__}: {error} (-v shows where; please report it)")
         return 1
     return code if isinstance(code, int) else 0
-
-
-def now_utc() -> datetime:
-    """Return now in UTC."""
-    return datetime.now(UTC)

@@ -117,7 +117,8 @@ def parse(text: str, path: Path) -> Config:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadWords(f"{path}: {error}", text=text) from error
+        says = str(error).replace("at end of document", f"at line {len(text.splitlines()) or 1}, the end")
+        raise BadWords(f"{path}: {says}", text=text) from error
     reader = _Reader(text, path)
     for key in data:
         if key not in _TOP_KEYS:
@@ -158,7 +159,7 @@ class _Reader:
         if not isinstance(table, dict):
             raise self.complaint(("clusters",), name, "must be a table with at least `system`")
         if not _CLUSTER_NAME.match(name):
-            raise self.complaint(place, "system", "stands under a name with other signs than letters, digits and _.-")
+            raise self.complaint(("clusters",), name, "is no name for a cluster: letters, digits and _.- only")
         if "system" not in table:
             raise self.complaint(place, "system", "is missing")
         access = self.typed(table, place, "access", str, "read")

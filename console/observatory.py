@@ -170,7 +170,6 @@ def _first_status(member: Member, now: datetime) -> ClusterStatus:
         state="connecting",
         since=now,
         access=access,
-        summary=Summary(),
     )
 
 

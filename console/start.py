@@ -1,4 +1,4 @@
-"""Opening the console: which words of a call mean it, and how it is started. Imports stay light until the first frame."""
+"""Opening the console: which words of a call mean it, and how it starts. Imports stay light until the first frame."""
 
 import argparse
 import os
