@@ -1,0 +1,791 @@
+"""Slurm's reasons that are no queue: a time, another job, a person, a licence, a name that is wrong, a door that is shut."""
+
+import math
+import re
+from collections.abc import Callable
+
+from connectors.text import _, plural
+from console.triage.board import Row, end_of, own
+from console.triage.case import Case, Found
+from console.triage.diagnosis import Cause, Evidence
+from console.triage.limits import partition_limits
+from console.triage.room import feature_words, matches
+from console.triage.room_findings import outage, too_large
+from console.triage.words import figure, hosts, name, quoted, some, span
+
+_DEPENDENCY = re.compile(
+    r"(?P<kind>after\w*|singleton|expand)(?::(?P<ids>[^,?()]+))?(?:\((?P<word>[^)]*)\))?", re.IGNORECASE
+)
+_FAILED = frozenset({"failed", "cancelled", "timeout", "out_of_memory", "node_failed", "preempted"})
+_ALLOWS = re.compile(r"\((?P<part>\S+) allows (?P<allowed>\S+) not (?P<mine>[^)]+)\)")
+
+
+class _Parent:
+    """One job that this one waits for, as far as the job list shows it."""
+
+    def __init__(self, case: Case, kind: str, job: str) -> None:
+        """Look it up."""
+        self.kind, self.id = kind.lower(), job
+        self.row: Row | None = case.board.by_id.get(job) or case.board.by_id.get(
+            job.partition("+")[0].partition("_")[0]
+        )
+        self.state: str | None = self.row["state"] if self.row else None
+
+    @property
+    def kept_from(self) -> bool:
+        """Return whether the condition can no longer come true."""
+        if self.kind == "afterok":
+            return self.state in _FAILED
+        return self.kind == "afternotok" and self.state == "succeeded"
+
+    @property
+    def done(self) -> bool:
+        """Return whether the condition has come true."""
+        if self.state is None:
+            return False
+        if self.kind == "after":
+            return self.state != "pending"
+        ended = self.state == "succeeded" or self.state in _FAILED
+        return ended and not self.kept_from
+
+
+def parents(case: Case) -> list[_Parent]:
+    """Return the jobs that the dependency names, those that are done left out."""
+    found: list[_Parent] = []
+    for match in _DEPENDENCY.finditer(case.row.get("dependency") or ""):
+        for job in (match["ids"] or "").split(":"):
+            bare = job.partition("+")[0] if match["kind"].lower() == "after" else job
+            if bare.strip():
+                found.append(_Parent(case, match["kind"], bare.strip()))
+    return [one for one in found if not one.done]
+
+
+def dependency(case: Case) -> list[Found]:
+    """Return GATED: which job it waits for, how that one stands, and whether it can ever come true."""
+    waits = parents(case)
+    broken = [one for one in waits if one.kept_from]
+    if case.reason.tail == "never" or broken:
+        return [_never(case, broken or waits)]
+    text = case.row.get("dependency")
+    if not waits and text and "singleton" in text.lower():
+        return [_singleton(case)]
+    if not waits:
+        says = (
+            _("waits for another job: {text}").format(text=quoted(text))
+            if text
+            else _("waits for another job, and the job list does not say which")
+        )
+        return [case.found(Cause.GATED, "wait", _("waits for another job"), says, who=_("nobody"), next_step=_("wait"))]
+    ends = [end_of(one.row, case.now) if one.row and one.state != "pending" else None for one in waits]
+    known = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+    listed = some([_parent_text(case, one) for one in waits])
+    says = _("waits for {parents}; after that it still has to queue").format(parents=listed)
+    first = waits[0]
+    short = _("after {job}, which {state}").format(job=name(first.id), state=_state_word(first))
+    facts = [case.evidence("scontrol show job", f"Dependency={quoted(text or '?')}")]
+    for one in waits:
+        if one.row and one.state == "pending":
+            facts.append(
+                case.evidence(
+                    "squeue",
+                    _("{job} itself is pending: {reason}").format(
+                        job=name(one.id), reason=quoted(one.row["reason_raw"] or "None")
+                    ),
+                )
+            )
+    return [
+        case.found(
+            Cause.GATED,
+            "wait",
+            short,
+            says,
+            *facts,
+            clears_at=known,
+            who=_("nobody"),
+            next_step=_("wait; see the job that it waits for: {command}").format(command=f"explain {name(first.id)}"),
+        )
+    ]
+
+
+def _parent_text(case: Case, one: _Parent) -> str:
+    word = {"afterok": _("to succeed"), "afternotok": _("to fail"), "after": _("to start")}.get(one.kind, _("to end"))
+    if one.row is None:
+        return _("{job} {word} (not in the job list: ended, or not known)").format(job=name(one.id), word=word)
+    end = end_of(one.row, case.now) if one.state != "pending" else None
+    left = (end - case.now).total_seconds() if end else None
+    ends = _(", ends by {when}, in {left}").format(when=case.when(end), left=span(left)) if end else ""
+    return _("{job} {word} (it {state}{ends})").format(job=name(one.id), word=word, state=_state_word(one), ends=ends)
+
+
+def _state_word(one: _Parent) -> str:
+    words = {
+        "pending": _("is still pending"),
+        "running": _("runs"),
+        "completing": _("is ending"),
+        "suspended": _("is suspended"),
+        "failed": _("failed"),
+        "cancelled": _("was cancelled"),
+        "timeout": _("reached its time limit"),
+        "out_of_memory": _("ran out of memory"),
+        "node_failed": _("lost its node"),
+        "preempted": _("was preempted"),
+        "succeeded": _("succeeded"),
+    }
+    return words.get(one.state or "", _("is not in the job list"))
+
+
+def _never(case: Case, broken: list[_Parent]) -> Found:
+    text = quoted(case.row.get("dependency") or "?")
+    if broken and broken[0].row is not None:
+        one = broken[0]
+        ended = one.row["end_time"] if one.row else None
+        when = _(" at {when}").format(when=case.when(ended)) if ended else ""
+        says = _("waits for {job}, which {state}{when}: the condition {text} can never come true").format(
+            job=name(one.id), state=_state_word(one), when=when, text=text
+        )
+        short = _("after {job}, which {state}").format(job=name(one.id), state=_state_word(one))
+    else:
+        listed = some([name(one.id) for one in broken]) or text
+        says = _("waits for {jobs}, and that can never come true ({text})").format(jobs=listed, text=text)
+        short = _("after {jobs}: never satisfied").format(jobs=listed)
+    return case.found(
+        Cause.GATED,
+        "never",
+        short,
+        says,
+        case.evidence("scontrol show job", f"Dependency={text}"),
+        who=_("owner"),
+        next_step=_("give it another dependency, or: {command}").format(command=f"cancel {case.id}"),
+        counterfactual=_("without this dependency it would queue like any other"),
+    )
+
+
+def _singleton(case: Case) -> Found:
+    row = case.row
+    same = [one for one in case.board.holding if one["name"] == row.get("name") and one["user"] == row.get("user")]
+    ends = [end_of(one, case.now) for one in same]
+    at = max((end for end in ends if end), default=None) if all(ends) else None
+    first = name(same[0]["id"]) if same else _("an earlier one")
+    says = _("singleton: it waits until {user}'s other jobs named {job} have ended ({first} runs)").format(
+        user=name(row.get("user")), job=name(row.get("name")), first=first
+    )
+    return case.found(
+        Cause.GATED,
+        "wait",
+        _("after {job} of the same name").format(job=first),
+        says,
+        clears_at=at,
+        who=_("nobody"),
+        next_step=_("wait"),
+    )
+
+
+def begin(case: Case) -> list[Found]:
+    """Return GATED until the begin time; after a requeue nobody asked for that time."""
+    at, restarts = case.row.get("eligible_time"), case.row.get("restarts") or 0
+    if at is None or at <= case.now:
+        at = case.row.get("expected_start_time") or at
+    if restarts:
+        says = plural(
+            "was put back into the queue ({count} restart); Slurm lets it start again from {when}",
+            "was put back into the queue ({count} restarts); Slurm lets it start again from {when}",
+            restarts,
+        ).format(count=restarts, when=case.when(at))
+        short = _("requeued; may start from {when}").format(when=case.when(at))
+    else:
+        says = _("was asked not to start before {when}; then it queues").format(when=case.when(at))
+        short = _("not before {when}").format(when=case.when(at))
+    return [case.found(Cause.GATED, "wait", short, says, clears_at=at, who=_("nobody"), next_step=_("wait"))]
+
+
+def array(case: Case) -> list[Found]:
+    """Return GATED by the `%n` that the owner wrote: not a shortage."""
+    row = case.row
+    base = (row.get("key") or row["id"] or "").partition("_")[0]
+    running = [
+        one for one in case.board.holding if one["parent_id"] == base or (one["key"] or "").partition("_")[0] == base
+    ]
+    throttle = own(row, "slurm_array_throttle")
+    if throttle is None and (match := re.search(r"%(\d+)", row["id"] or "")):
+        throttle = int(match[1])
+    tasks, active = row.get("tasks") or 1, sum(one["tasks"] or 1 for one in running)
+    limit = (
+        _("%{count} that its owner wrote").format(count=throttle) if throttle else _("throttle that its owner wrote")
+    )
+    says = plural(
+        "{tasks} task waits: {active} run, as many as the {limit} allows; not a shortage",
+        "{tasks} tasks wait: {active} run, as many as the {limit} allows; not a shortage",
+        tasks,
+    ).format(tasks=f"{tasks:,}", active=active, limit=limit)
+    wanted = (throttle or active) * 2
+    return [
+        case.found(
+            Cause.GATED,
+            "act",
+            _("array throttle {limit}: {active} run").format(limit=f"%{throttle}" if throttle else "?", active=active),
+            says,
+            who=_("owner"),
+            next_step=_("wait, or raise it: {command}").format(
+                command=f"scontrol update JobId={name(base)} ArrayTaskThrottle={wanted}"
+            ),
+            counterfactual=_("a throttle of {count} would let that many run, where there is room").format(
+                count=active + tasks
+            ),
+        )
+    ]
+
+
+def _licences(text: object) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in str(text or "").split(","):
+        label, _sep, count = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "1")
+        if label and count.isascii() and count.isdigit() and len(count) < 10:
+            found[label] = float(count)
+    return found
+
+
+def licenses(case: Case) -> list[Found]:
+    """Return GATED by licences, with what is free of each and who holds the rest."""
+    wants = _licences(case.row.get("slurm_licenses"))
+    known = case.board.rules.licenses
+    short_of = [
+        (label, count, *known[label])
+        for label, count in wants.items()
+        if label in known and known[label][0] - known[label][1] < count
+    ]
+    if not short_of:
+        says = _("waits for licences ({text}); how many are in use could not be read").format(
+            text=quoted(str(case.row.get("slurm_licenses") or "?"))
+        )
+        return [case.found(Cause.GATED, "wait", _("waits for licences"), says, who=_("nobody"), next_step=_("wait"))]
+    label, count, total, used = short_of[0]
+    holders = [(row, _licences(row.get("slurm_licenses")).get(label, 0.0)) for row in case.board.holding]
+    held = sorted(((row, n) for row, n in holders if n), key=lambda one: -one[1])
+    facts = [
+        case.evidence(
+            "scontrol show licenses",
+            f"{name(label)}: Total={figure(total)} Used={figure(used)} Free={figure(total - used)}",
+        )
+    ]
+    need, at = count - (total - used), None
+    ending = sorted(((end, n) for row, n in held if (end := end_of(row, case.now)) is not None), key=lambda one: one[0])
+    for end, n in ending:
+        need -= n
+        if need <= 0:
+            at = end
+            break
+    if held:
+        listed = some(
+            [
+                _("{job} ({count} of {user}, ends {when})").format(
+                    job=name(row["id"]), count=figure(n), user=name(row["user"]), when=case.when(end_of(row, case.now))
+                )
+                for row, n in held
+            ]
+        )
+        facts.append(case.evidence("derived", _("held by {jobs}").format(jobs=listed)))
+    else:
+        facts.append(case.evidence("derived", _("no job of this cluster is seen to hold them")))
+    says = _("asks {want} licences {name}; {free} of {total} are free").format(
+        want=figure(count), name=name(label), free=figure(total - used), total=figure(total)
+    )
+    return [
+        case.found(
+            Cause.GATED,
+            "wait",
+            _("licence {name}: {free} of {total} free").format(
+                name=name(label), free=figure(total - used), total=figure(total)
+            ),
+            says,
+            *facts,
+            clears_at=at,
+            who=_("nobody"),
+            next_step=_("wait, or ask the holders"),
+            counterfactual=_("an ask of at most {free} fits now").format(free=figure(total - used))
+            if total > used
+            else None,
+        )
+    ]
+
+
+def held(case: Case) -> list[Found]:
+    """Return HELD: by whom or by what, and what to look at before it is released."""
+    kind, restarts = case.reason.tail, case.row.get("restarts") or 0
+    texts = {
+        "user": (_("held by its owner"), _("held by its owner: it starts only after a release"), _("owner")),
+        "admin": (_("held by an admin"), _("held by an admin: it starts only after an admin releases it"), _("admin")),
+        "max requeue": (
+            _("held by Slurm: requeued too often"),
+            _("held by Slurm: it was requeued more often than the site allows"),
+            _("owner or admin"),
+        ),
+        "requeued": (
+            _("requeued and held"),
+            _("was put back into the queue and held there: it does not retry by itself"),
+            _("owner or admin"),
+        ),
+        "launch failed": (
+            _("held by Slurm: its launch failed"),
+            _("held by Slurm after its launch failed: it does not retry by itself"),
+            _("admin"),
+        ),
+        "environment": (
+            _("held by Slurm: its user environment failed"),
+            _("held by Slurm: its user's environment could not be fetched"),
+            _("admin"),
+        ),
+    }
+    short, says, who = texts[kind]
+    if restarts:
+        says += plural(" ({count} restart)", " ({count} restarts)", restarts).format(count=restarts)
+    release = f"release {case.id}"
+    step: str = _("when it may start: {command}").format(command=release)
+    facts: list[Evidence] = []
+    if kind in {"launch failed", "environment", "max requeue"}:
+        hosts_seen = case.row.get("nodelist") or ()
+        for host in hosts_seen[:4]:
+            if host in case.board.by_name:
+                facts.append(case.node_evidence(case.board.by_name[host]))
+        where = hosts(hosts_seen) if hosts_seen else _("the node of its last start")
+        step = _("read the log of {nodes} first (prolog, mount, user unknown), then: {command}").format(
+            nodes=where, command=release
+        )
+    return [case.found(Cause.HELD, "act", short, says, *facts, who=who, next_step=step)]
+
+
+def reservation(case: Case) -> list[Found]:
+    """Return WINDOW: the job's own reservation has not begun; or it is gone, over, or its nodes are out."""
+    mine = case.row.get("slurm_reservation")
+    found = next((one for one in case.board.reservations if mine and one.name == mine), None)
+    listed = name(mine)
+    known = bool(case.board.reservations) or not case.board.gap("reservations")
+    if case.reason.tail in {"deleted", "invalid"} or (mine and found is None and known):
+        says = _("its reservation {name} is no longer there").format(name=listed)
+        step = _("take the reservation off it: {command}").format(
+            command=f"scontrol update JobId={case.id} ReservationName="
+        )
+        return [case.found(Cause.BAD_REQUEST, "act", says, says, who=_("owner"), next_step=step)]
+    if found is None:
+        says = _("waits for its reservation; which one, and from when, could not be read")
+        return [
+            case.found(Cause.WINDOW, "wait", _("waits for its reservation"), says, who=_("nobody"), next_step=_("wait"))
+        ]
+    facts = [
+        case.evidence(
+            "scontrol show reservation",
+            _("{name}: {start} to {end}, {nodes}").format(
+                name=listed, start=case.when(found.start), end=case.when(found.end), nodes=hosts(found.nodes)
+            ),
+        )
+    ]
+    if found.start is not None and found.start > case.now:
+        left = span((found.start - case.now).total_seconds())
+        says = _("its reservation {name} begins at {start}, in {left}").format(
+            name=listed, start=case.when(found.start), left=left
+        )
+        return [
+            case.found(
+                Cause.WINDOW,
+                "wait",
+                _("reservation {name} begins at {start}").format(name=listed, start=case.when(found.start)),
+                says,
+                *facts,
+                clears_at=found.start,
+                who=_("nobody"),
+                next_step=_("wait"),
+            )
+        ]
+    if found.end is not None and found.end <= case.now:
+        says = _("its reservation {name} ended at {end}").format(name=listed, end=case.when(found.end))
+        return [
+            case.found(
+                Cause.BAD_REQUEST,
+                "act",
+                says,
+                says,
+                *facts,
+                who=_("owner"),
+                next_step=_("take the reservation off it, or have it renewed"),
+            )
+        ]
+    dead = [host for host in sorted(found.nodes) if host in case.board.by_name and case.board.by_name[host].out]
+    if dead and (out := outage(case, stated=True, only=dead)) is not None:
+        return [out]
+    says = _("its reservation {name} has begun, and its nodes are still in use").format(name=listed)
+    return [case.found(Cause.WINDOW, "wait", says, says, *facts, who=_("nobody"), next_step=_("wait"))]
+
+
+def _fill(case: Case, says: str) -> str:
+    return says.format(partition=case.partition, qos=name(case.qos))
+
+
+def plain_reason(case: Case) -> list[Found]:
+    """Return the sentence of the table."""
+    reason = case.reason
+    says = _fill(case, _(reason.says))
+    steps = {
+        "wait": _("wait"),
+        "act": _("see {command}").format(command=f"scontrol show job {case.id}"),
+        "never": _("change the request, or: {command}").format(command=f"cancel {case.id}"),
+    }
+    return [
+        case.found(reason.cause, reason.verdict, says, says, who=_(reason.who), next_step=steps.get(reason.verdict))
+    ]
+
+
+def partition(case: Case) -> list[Found]:
+    """Return CLOSED_BY_ADMIN."""
+    says = _fill(case, _(case.reason.says))
+    facts = [
+        case.evidence("scontrol show partition", f"PartitionName={name(one.name)} State={name(one.state)}")
+        for one in partition_limits(case.board, case.row)
+    ]
+    others = [
+        part.name
+        for part in case.board.rules.partitions
+        if part.state.upper() == "UP" and part.name not in case.partitions
+    ]
+    return [
+        case.found(
+            case.reason.cause,
+            "act",
+            _("partition {partition} is stopped").format(partition=case.partition),
+            says,
+            *facts,
+            who=_("admin"),
+            next_step=_("when it may start jobs again: {command}").format(command=f"start partition:{case.partition}"),
+            counterfactual=_("partitions that are up: {names}").format(names=some([name(one) for one in others]))
+            if others
+            else None,
+        )
+    ]
+
+
+def access(case: Case) -> list[Found]:
+    """Return BAD_REQUEST: its QOS or account may not use this partition; with what is allowed."""
+    what = _("account") if case.reason.over == "account" else _("QOS")
+    mine = case.account if case.reason.over == "account" else case.qos
+    allowed: list[str] = []
+    for one in partition_limits(case.board, case.row):
+        listed = one.allow_accounts if case.reason.over == "account" else one.allow_qos
+        allowed.extend(listed or ())
+    if (match := _ALLOWS.search(case.row.get("reason_raw") or "")) and not allowed:
+        allowed, mine = match["allowed"].split(","), match["mine"]
+    if case.reason.says and not case.reason.over:
+        says = _fill(case, _(case.reason.says))
+    elif allowed:
+        says = _("{what} {mine} may not use partition {partition}; it allows {allowed}").format(
+            what=what, mine=name(mine), partition=case.partition, allowed=some([name(one) for one in allowed], 6)
+        )
+    else:
+        says = _("{what} {mine} may not use partition {partition}").format(
+            what=what, mine=name(mine), partition=case.partition
+        )
+    facts = (
+        [
+            case.evidence(
+                "scontrol show partition",
+                _("{name} allows {allowed}").format(
+                    name=case.partition, allowed=some([name(one) for one in allowed], 6)
+                ),
+            )
+        ]
+        if allowed
+        else []
+    )
+    return [
+        case.found(
+            Cause.BAD_REQUEST,
+            "act",
+            says,
+            says,
+            *facts,
+            who=_("owner, or the admin of the partition"),
+            next_step=_("use another partition, or a {what} that it allows").format(what=what),
+            counterfactual=_("with {what} {allowed} it would queue here").format(what=what, allowed=name(allowed[0]))
+            if allowed
+            else None,
+        )
+    ]
+
+
+def invalid(case: Case) -> list[Found]:
+    """Return BAD_REQUEST: its QOS or account does not exist (any more), or is not allowed to its user."""
+    if case.reason.over == "qos":
+        mine, there = case.qos, case.qos in case.board.qos
+        known = case.board.rules.qos is not None
+        what = _("QOS")
+    else:
+        mine, what, known = case.account, _("account"), case.board.rules.associations is not None
+        there = any(account == mine for account, _user in case.board.associations)
+    if known and not there:
+        says = _("its {what} {name} does not exist any more; waiting does not help").format(what=what, name=name(mine))
+    elif known:
+        says = _("its user may not use {what} {name} (it exists); waiting does not help").format(
+            what=what, name=name(mine)
+        )
+    else:
+        says = _("its {what} {name} is not valid (any more); waiting does not help").format(what=what, name=name(mine))
+    better = None
+    if case.reason.over == "qos" and known:
+        assoc = case.board.associations.get((case.account or "", case.row.get("user") or ""))
+        usable = [one for one in (assoc.qos if assoc else ()) if one in case.board.qos] or sorted(case.board.qos)
+        better = _("QOS that exist: {names}").format(names=some([name(one) for one in usable], 6))
+    key = "QOS" if case.reason.over == "qos" else "Account"
+    return [
+        case.found(
+            Cause.BAD_REQUEST,
+            "act",
+            _("{what} {name} is not valid").format(what=what, name=name(mine)),
+            says,
+            who=_("owner, or admin"),
+            next_step=_("give it another: {command}").format(command=f"scontrol update JobId={case.id} {key}=…"),
+            counterfactual=better,
+        )
+    ]
+
+
+def over_partition_time(case: Case) -> Found | None:
+    """Return NEVER_FITS where the partition's MaxTime is below the job's limit; None where it is not, or unknown."""
+    limits, asked = partition_limits(case.board, case.row), case.row.get("time_limit_s")
+    if not limits or asked is None or any(asked <= one.max_time_s for one in limits):
+        return None
+    qos = case.board.qos.get(case.qos or "")
+    if qos is not None and any(flag.lower() == "partitiontimelimit" for flag in qos.flags):
+        return None  # such a QOS may go beyond the partition's limit
+    one = max(limits, key=lambda part: part.max_time_s)
+    most = span(one.max_time_s)
+    longer = [
+        part.name
+        for part in case.board.rules.partitions
+        if part.max_time_s >= asked and part.state.upper() == "UP" and part.name not in case.partitions
+    ]
+    elsewhere = _(", or move it to {names}").format(names=some([name(part) for part in longer], 3)) if longer else ""
+    return case.found(
+        Cause.NEVER_FITS,
+        "never",
+        _("time limit {asked}; {partition} allows {most}").format(
+            asked=span(asked), partition=name(one.name), most=most
+        ),
+        _("asks {asked}; partition {partition} allows at most {most}").format(
+            asked=span(asked), partition=name(one.name), most=most
+        ),
+        *(
+            ()
+            if case.brief
+            else (case.evidence("scontrol show partition", f"PartitionName={name(one.name)} MaxTime={most}"),)
+        ),
+        stated=case.reason.topic == "part_time",
+        who=_("owner (its wait so far bought nothing)"),
+        next_step=_("lower it: {command}{elsewhere}").format(
+            command=f"scontrol update JobId={case.id} TimeLimit={slurm_time(one.max_time_s)}", elsewhere=elsewhere
+        ),
+        counterfactual=_("a limit of at most {most} can start here").format(most=most),
+    )
+
+
+def slurm_time(seconds: float) -> str:
+    """Return a duration as Slurm reads it."""
+    from connectors.notation import format_slurm_duration
+
+    return format_slurm_duration(seconds)
+
+
+def part_time(case: Case) -> list[Found]:
+    """Return the partition's MaxTime against what is asked."""
+    if (found := over_partition_time(case)) is not None:
+        return [found]
+    limits = partition_limits(case.board, case.row)
+    if limits and case.row.get("time_limit_s") is not None:
+        says = _(
+            "Slurm says that its time limit is too long, but {partition} now allows {most} and it asks {asked}"
+        ).format(
+            partition=case.partition,
+            most=span(max(one.max_time_s for one in limits)),
+            asked=span(case.row["time_limit_s"]),
+        )
+        return [
+            case.found(
+                Cause.NEVER_FITS,
+                "wait",
+                _("time limit fits now; waits for the next look"),
+                says,
+                who=_("nobody"),
+                next_step=_("wait for the next scheduling cycle"),
+            )
+        ]
+    says = _("its time limit is longer than partition {partition} allows").format(partition=case.partition)
+    return [case.found(Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("lower its time limit"))]
+
+
+def part_nodes(case: Case) -> list[Found]:
+    """Return the partition's node limits against what is asked; the same word also stands for required nodes that are out."""
+    limits, asked = partition_limits(case.board, case.row), case.row.get("nodes") or case.row.get("min_nodes") or 1
+    one = max(limits, key=lambda part: part.max_nodes, default=None)
+    total = len(case.room.in_partition)
+    cap = min(one.max_nodes, total or math.inf) if one else (total or math.inf)
+    if one is not None and asked < one.min_nodes:
+        says = _("asks {asked} nodes; partition {partition} wants at least {least}").format(
+            asked=asked, partition=name(one.name), least=one.min_nodes
+        )
+        return [
+            case.found(
+                Cause.NEVER_FITS,
+                "never",
+                says,
+                says,
+                who=_("owner"),
+                next_step=_("ask for at least {least} nodes").format(least=one.min_nodes),
+            )
+        ]
+    if math.isfinite(cap) and asked > cap:
+        why = (
+            _("partition {partition} allows at most {cap} nodes a job")
+            if one and one.max_nodes <= (total or math.inf)
+            else _("partition {partition} has {cap} nodes")
+        )
+        says = _("asks {asked} nodes; {why}").format(
+            asked=figure(asked), why=why.format(partition=case.partition, cap=figure(cap))
+        )
+        return [
+            case.found(
+                Cause.NEVER_FITS,
+                "never",
+                _("{asked} nodes; {partition} allows {cap}").format(
+                    asked=figure(asked), partition=case.partition, cap=figure(cap)
+                ),
+                says,
+                case.evidence("scontrol show partition", f"PartitionName={case.partition} MaxNodes={figure(cap)}"),
+                who=_("owner"),
+                next_step=_("ask for at most {cap} nodes, or use another partition").format(cap=figure(cap)),
+                counterfactual=_("at most {cap} nodes can start here").format(cap=figure(cap)),
+            )
+        ]
+    if (out := outage(case, stated=True)) is not None:
+        says = _("its {asked} nodes are within the limit of {partition}, but {what}").format(
+            asked=asked, partition=case.partition, what=out.finding.says
+        )
+        return [
+            case.found(
+                out.finding.cause,
+                "act",
+                out.short,
+                says,
+                *out.finding.evidence,
+                who=_("admin"),
+                next_step=out.finding.next_step,
+            )
+        ]
+    says = _("partition {partition} does not allow the number of nodes that it asks, {asked}").format(
+        partition=case.partition, asked=asked
+    )
+    return [case.found(Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("ask for fewer nodes"))]
+
+
+def constraints(case: Case) -> list[Found]:
+    """Return NEVER_FITS by a placement rule: which features no node has together; unknown where nothing shows it."""
+    constraint = case.row.get("constraint")
+    room = case.room
+    held_too = _(" (it is usually held as well: after the change, release {job})").format(job=case.id)
+    if constraint and room.in_partition:
+        having = [node for node in room.in_partition if matches(constraint, node.features)]
+        counts = [
+            _("{feature} on {count}").format(
+                feature=name(word), count=sum(word in node.features for node in room.in_partition)
+            )
+            for word in feature_words(constraint)
+        ]
+        fact = case.evidence(
+            "scontrol show node",
+            _("nodes of {partition} with each feature: {counts}").format(
+                partition=case.partition, counts=some(counts, 8)
+            ),
+        )
+        if not having:
+            says = _("no node of {partition} has the features {constraint} together ({counts})").format(
+                partition=case.partition, constraint=quoted(constraint), counts=some(counts, 8)
+            )
+            step = (
+                _("change the features: {command}").format(command=f"scontrol update JobId={case.id} Features=…")
+                + held_too
+            )
+            return [
+                case.found(
+                    Cause.NEVER_FITS,
+                    "never",
+                    _("no node has {constraint}").format(constraint=quoted(constraint)),
+                    says,
+                    fact,
+                    who=_("owner"),
+                    next_step=step,
+                    counterfactual=_better_features(case, constraint),
+                )
+            ]
+    if (large := too_large(case, sure=False)) is not None:
+        return [
+            case.found(
+                Cause.NEVER_FITS,
+                "never",
+                large.short,
+                large.finding.says,
+                who=_("owner"),
+                next_step=large.finding.next_step,
+                counterfactual=large.finding.counterfactual,
+            )
+        ]
+    if not room.candidates:
+        model = case.row.get("gpu_model")
+        says = _("no node of {partition} can satisfy what it asks").format(partition=case.partition)
+        if model and room.in_partition:
+            says = _("no node of {partition} has {model} GPUs").format(partition=case.partition, model=name(model))
+        return [
+            case.found(
+                Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("change what it asks") + held_too
+            )
+        ]
+    says = _(
+        "Slurm says that its constraints can't be satisfied and does not say which; by the node list {nodes} could hold it"
+    ).format(nodes=hosts(node.name for node in room.capable[:8]))
+    return [
+        case.found(
+            Cause.NEVER_FITS,
+            "unknown",
+            _('reason "{raw}", no detail').format(raw=case.raw),
+            says,
+            who=_("owner or admin"),
+            next_step=_("see {command}; if a node was missing then, release {job}").format(
+                command=f"scontrol show job {case.id}", job=case.id
+            ),
+        )
+    ]
+
+
+def _better_features(case: Case, constraint: str) -> str | None:
+    words = feature_words(constraint)
+    best: dict[frozenset[str], int] = {}
+    for node in case.room.in_partition:
+        has = frozenset(word for word in words if word in node.features)
+        best[has] = best.get(has, 0) + 1
+    ranked = sorted((one for one in best.items() if one[0]), key=lambda one: (-len(one[0]), -one[1]))
+    parts = [
+        _("{features} alone: {count} nodes").format(features="&".join(name(w) for w in words if w in has), count=n)
+        for has, n in ranked[:3]
+    ]
+    return "; ".join(parts) or None
+
+
+TOPICS: dict[str, Callable[[Case], list[Found]]] = {
+    "dependency": dependency,
+    "begin": begin,
+    "array": array,
+    "licenses": licenses,
+    "held": held,
+    "reservation": reservation,
+    "plain": plain_reason,
+    "partition": partition,
+    "access": access,
+    "invalid": invalid,
+    "part_time": part_time,
+    "part_nodes": part_nodes,
+    "constraints": constraints,
+}
