@@ -1,0 +1,5 @@
+"""Slurm: read over one shell, changed with its own commands."""
+
+from connectors.slurm.connector import SlurmConnector
+
+__all__ = ["SlurmConnector"]

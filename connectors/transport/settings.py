@@ -89,7 +89,7 @@ def seconds(cluster: str, key: str, value: object, *, least: float) -> float:
 
 def wrong(cluster: str, key: str, what: str, *, hint: str | None = None) -> BadWords:
     """Return the error that names a key of the config."""
-    return BadWords(f"config: [clusters.{cluster}] {key}: {what}", text=key, hint=hint)
+    return BadWords(f"{key} of cluster {cluster}: {what}", text=key, hint=hint)
 
 
 def _path(cluster: str, table: Mapping[str, Any], key: str) -> Path | None:

@@ -1,0 +1,29 @@
+"""What kind of work a Slurm job is: Slurm doesn't say, so stated rules on names decide, and the basis is kept.
+
+The first rule that matches wins, in the order partition, QOS, name: whoever set up a partition for inference meant it.
+"""
+
+import re
+
+_WORDS = (
+    ("interactive", r"interactive|jupyter|notebook|vscode|code-server|desktop|rstudio|devel|debug"),
+    ("inference", r"inference|infer|serving|serve|vllm|triton|endpoint"),
+    ("training", r"pre-?train|train(?:ing)?|fine-?tun(?:e|ing)|sft|dpo|rlhf|grpo|lora"),
+    ("pipeline", r"pipeline|snakemake|nextflow|nf|cromwell|airflow"),
+)
+# a word counts where it stands alone: between the ends, digits and punctuation
+_RULES = tuple((kind, re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)) for kind, words in _WORDS)
+_SHELLS = frozenset({"bash", "sh", "zsh", "interactive", "csh", "tcsh", "fish"})
+
+
+def kind_of(partition: str, qos: str, name: str, *, batch: bool, no_gpus: bool) -> tuple[str, str]:
+    """Return the kind and by which rule."""
+    for place, text in (("partition", partition), ("QOS", qos), ("name", name[:200])):
+        for kind, rule in _RULES:
+            if match := rule.search(text):
+                return kind, f"{place} says {match[0].lower()}"
+    if name in _SHELLS and not batch:
+        return "interactive", f"name is {name}"
+    if batch and no_gpus:
+        return "batch", "batch script without GPUs"
+    return "other", "no rule matched"
