@@ -3,21 +3,47 @@
 `read` and `write` are inverse: `read([write(item)]) == [item]` for every change and supposition.
 """
 
+import math
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from connectors.change import (
-    CHANGE_TYPES, AddNodes, Cancel, Change, Drain, Hold, Release, RemoveNodes, Requeue, Reserve, Reshape, Resume,
-    SetPriority, SetQuota, StartQueue, StopQueue, Submit, Supposition, Unreserve, UsePolicy, verb,
-)  # fmt: skip
+    CHANGE_TYPES,
+    AddNodes,
+    Cancel,
+    Change,
+    Drain,
+    Hold,
+    Release,
+    RemoveNodes,
+    Requeue,
+    Reserve,
+    Reshape,
+    Resume,
+    SetPriority,
+    SetQuota,
+    StartQueue,
+    StopQueue,
+    Submit,
+    Supposition,
+    Unreserve,
+    UsePolicy,
+    verb,
+)
 from connectors.errors import BadWords
 from connectors.notation import (
-    NotationError, format_hostlist, format_human_duration, format_when, parse_hostlist, parse_human_duration, parse_when,
-)  # fmt: skip
+    NotationError,
+    format_hostlist,
+    format_human_duration,
+    format_when,
+    parse_hostlist,
+    parse_human_duration,
+    parse_when,
+)
 
 
 class _Now(NamedTuple):
@@ -27,35 +53,31 @@ class _Now(NamedTuple):
 
 
 def _count(text: str, _: _Now) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise NotationError(text, "a whole number")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text)):
+        raise NotationError("count", text, "write a whole number, at least 1")
     return int(text)
 
 
 def _figure(text: str, _: _Now) -> float:
     if text.lower() in {"unlimited", "infinite"}:
-        return float("inf")
-    if not text.isascii() or text.strip() != text or "_" in text:
-        raise NotationError(text, "a figure")
+        return math.inf
+    return _finite(text, _)
+
+
+def _finite(text: str, _: _Now) -> float:
     try:
-        value = float(text)
+        # float() also reads `1_000`, other scripts' digits, blanks around, `inf` and `nan`
+        value = float(text) if text.isascii() and text.strip() == text and "_" not in text else math.nan
     except ValueError:
-        raise NotationError(text, "a figure") from None
-    if not 0 <= value < float("inf"):  # also turns away nan
-        raise NotationError(text, "a figure of at least 0, or `unlimited`")
-    return value
-
-
-def _whole_figure(text: str, now: _Now) -> float:
-    value = _figure(text, now)
-    if value == float("inf"):
-        raise NotationError(text, "a figure")
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise NotationError("figure", text, "write a number of at least 0")
     return value
 
 
 def _text(text: str, _: _Now) -> str:
     if not text:
-        raise NotationError(text, "a word")
+        raise NotationError("name", text, "it is empty")
     return text
 
 
@@ -64,20 +86,29 @@ def _duration(text: str, _: _Now) -> float:
 
 
 def _hours(text: str, now: _Now) -> float:
-    return round(_whole_figure(text, now) * 3600, 3)
+    seconds = round(_finite(text, now) * 3600, 3)
+    if seconds == math.inf:
+        raise NotationError("number of hours", text, "it is too large")
+    return seconds
 
 
 def _hosts(text: str, _: _Now) -> tuple[str, ...]:
     hosts = parse_hostlist(text)
     if not hosts:
-        raise NotationError(text, "a list of nodes")
-    return hosts
+        raise NotationError("host list", text, "it names no node")
+    return tuple(dict.fromkeys(hosts))
+
+
+def _written_hosts(hosts: Sequence[str]) -> str:
+    """Return the shortest list that gives the hosts in this order."""
+    folded = format_hostlist(hosts)
+    return folded if parse_hostlist(folded) == tuple(hosts) else ",".join(format_hostlist([host]) for host in hosts)
 
 
 def _names(text: str, _: _Now) -> tuple[str, ...]:
     names = tuple(part for part in text.split(",") if part)
     if not names:
-        raise NotationError(text, "a list of names")
+        raise NotationError("list of names", text, "it is empty")
     return names
 
 
@@ -86,7 +117,7 @@ def _moment(text: str, now: _Now) -> datetime:
 
 
 def _plain(value: float) -> str:
-    if value == float("inf"):
+    if value == math.inf:
         return "unlimited"
     return str(int(value)) if value == int(value) else repr(float(value))
 
@@ -100,11 +131,11 @@ class _Kind(NamedTuple):
 
 _COUNT = _Kind(_count, str)
 _FIGURE = _Kind(_figure, _plain)
-_FINITE = _Kind(_whole_figure, _plain)
+_FINITE = _Kind(_finite, _plain)
 _TEXT = _Kind(_text, str)
 _DURATION = _Kind(_duration, format_human_duration)
 _HOURS = _Kind(_hours, lambda seconds: _plain(seconds / 3600))
-_HOSTS = _Kind(_hosts, format_hostlist)
+_HOSTS = _Kind(_hosts, _written_hosts)
 _NAMES = _Kind(_names, ",".join)
 _MOMENT = _Kind(_moment, format_when)
 
@@ -190,24 +221,15 @@ VERBS = tuple(_FORMS)
 def read(words: Sequence[str], *, now: datetime) -> list[Change | Supposition]:
     """Read changes and suppositions from the words of a call.
 
-    A word with blanks in it that begins with a verb is a whole text of its own (`"quota qos:nlp gpus=48"`), several
-    changes in one text are parted by `;`, and in a run of plain words each verb that is not an operand begins a new
-    change. `now` carries the zone that times without one are in. Raises BadWords.
+    A word with blanks in it that begins with a verb is a whole text of its own (`"quota qos:nlp gpus=48"`), unless it
+    stands where a verb's operand does. Several changes in one text are parted by `;`, and in a run of plain words each
+    verb that is not an operand begins a new change. `now` carries the zone that times without one are in. Raises
+    BadWords.
     """
-    items: list[Change | Supposition] = []
-    run: list[str] = []
-    for word in words:
-        if any(blank in word for blank in (" ", "\t", "\n", ";")) and _starts_with_verb(word):
-            items += _read_run(run, now)
-            run = []
-            for part in _split(word):
-                items += _read_run(part, now)
-        else:
-            run.append(word)
-    items += _read_run(run, now)
-    if not items:
+    groups = list(_groups([(word, False) for word in words], texts=True))
+    if not groups:
         raise BadWords("no change was named", hint="for example: quota qos:nlp gpus=48; verbs: " + ", ".join(VERBS))
-    return items
+    return [_read_group(group, now) for group in groups]
 
 
 def read_one(text: str, *, now: datetime) -> Change | Supposition:
@@ -228,7 +250,7 @@ def write(item: Change | Supposition) -> str:
     for key, word in form.keys.items():
         value = getattr(item, word.field)
         default = next(f.default for f in msgspec.structs.fields(form.make) if f.name == word.field)
-        if value is None or value == default or value == ():
+        if value is None or value in (default, ()):
             continue
         words.append(shlex.quote(f"{key}={word.kind.write(value)}"))
     return " ".join(words)
@@ -254,65 +276,90 @@ def only_changes(items: Sequence[Change | Supposition]) -> list[Change]:
 
 
 def _starts_with_verb(text: str) -> bool:
-    head = text.split(maxsplit=1)
-    return bool(head) and head[0].rstrip(";") in _FORMS
+    head = text.replace(";", " ").split(maxsplit=1)
+    return bool(head) and head[0] in _FORMS
 
 
-def _split(text: str) -> list[list[str]]:
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    parts: list[list[str]] = [[]]
-    try:
-        for token in lexer:
-            if set(token) == {";"}:
-                parts.append([])
-            else:
-                parts[-1].append(token)
-    except ValueError as error:
-        raise BadWords(f"a quote is not closed in {text!r}", text=text) from error
-    return parts
+def _is_text(word: str) -> bool:
+    return any(sign.isspace() or sign == ";" for sign in word) and _starts_with_verb(word)
 
 
-def _read_run(words: Sequence[str], now: datetime) -> list[Change | Supposition]:
-    groups: list[list[str]] = []
+def _groups(words: Sequence[tuple[str, bool]], *, texts: bool) -> Iterator[list[str]]:
+    """Yield the words of one change after the other; each word comes with whether it was quoted in a text."""
+    group: list[str] = []
     wants_operand = False
-    for word in words:
-        if word in _FORMS and not wants_operand:
-            groups.append([word])
-            wants_operand = _FORMS[word].operand is not None
-            continue
-        if not groups:
-            raise BadWords(f"{word!r} is not a change", text=word, hint="verbs: " + ", ".join(VERBS))
-        groups[-1].append(word)
-        wants_operand = False
-    return [_read_group(group, now) for group in groups]
+    for word, quoted in words:
+        if word == ";" and not quoted:
+            yield from [group] if group else []
+            group, wants_operand = [], False
+        elif not wants_operand and texts and _is_text(word):
+            yield from [group] if group else []
+            yield from _groups(_split(word), texts=False)
+            group = []
+        elif not wants_operand and word in _FORMS and not quoted:
+            yield from [group] if group else []
+            group, wants_operand = [word], _FORMS[word].operand is not None
+        elif not group:
+            raise BadWords(f"{word!r} is not a change", text=word, position=0, hint="verbs: " + ", ".join(VERBS))
+        else:
+            group.append(word)
+            wants_operand = False
+    if group:
+        yield group
+
+
+def _split(text: str) -> list[tuple[str, bool]]:
+    """Return the words of a text as a POSIX shell parts them, each with whether a part of it was quoted.
+
+    `;` outside of quotes is a word of its own. Unlike shlex, this tells a quoted `;` from a bare one.
+    """
+    words: list[tuple[str, bool]] = []
+    word, quoted, quote, opened, at = "", False, "", 0, 0
+    while at < len(text):
+        sign = text[at]
+        if sign == "\\" and quote != "'" and (not quote or text[at + 1 : at + 2] in {"\\", '"'}):
+            word, quoted, at = word + text[at + 1 : at + 2], True, at + 1
+        elif quote:
+            quote, word = ("", word) if sign == quote else (quote, word + sign)
+        elif sign in {"'", '"'}:
+            quote, quoted, opened = sign, True, at
+        elif sign.isspace() or sign == ";":
+            words += [(word, quoted)] if word or quoted else []
+            words += [(";", False)] if sign == ";" else []
+            word, quoted = "", False
+        else:
+            word += sign
+        at += 1
+    if quote:
+        raise BadWords(f"a quote is not closed in {text!r}", text=text, position=opened)
+    return [*words, (word, quoted)] if word or quoted else words
 
 
 def _read_group(words: Sequence[str], now: datetime) -> Change | Supposition:
     name, rest = words[0], list(words[1:])
     form = _FORMS[name]
     values: dict[str, Any] = {}
-    given: set[str] = set()
+    given: dict[str, str] = {}
     if form.operand:
         if not rest:
             raise BadWords(f"`{name}` needs its {form.operand.field}", text=" ".join(words), hint=_usage(name))
-        values[form.operand.field] = _value(name, form.operand, rest.pop(0), now)
+        values[form.operand.field] = _value(name, form.operand.field, form.operand, rest.pop(0), now)
     for word in rest:
         key, equals, value = word.partition("=")
         if not equals or key not in form.keys:
             raise BadWords(f"`{name}` does not know {word!r}", text=" ".join(words), hint=_usage(name))
         if key in given:
             raise BadWords(f"`{name}` names {key}= twice", text=" ".join(words))
-        given.add(key)
-        at = now
-        if key == "end" and "start" in values:
-            at = values["start"].astimezone(now.tzinfo)  # `end=08:00` is the first such time after the start
-        values[form.keys[key].field] = _value(name, form.keys[key], value, at)
+        given[key] = value
+    for key in sorted(given, key=lambda key: key == "end"):
+        # `end=08:00` is the first such time after the start, wherever it stands; `now` is now everywhere
+        after = key == "end" and "start" in values and not given[key].strip().startswith("now")
+        at = values["start"].astimezone(now.tzinfo) if after else now
+        values[form.keys[key].field] = _value(name, f"{key}=", form.keys[key], given[key], at)
     for key in form.needs:
         if key not in given:
             raise BadWords(f"`{name}` needs {key}=", text=" ".join(words), hint=_usage(name))
-    if form.one_of and not given.intersection(form.one_of):
+    if form.one_of and not given.keys() & set(form.one_of):
         wanted = ", ".join(f"{key}=" for key in form.one_of)
         raise BadWords(f"`{name}` needs one of {wanted}", text=" ".join(words), hint=_usage(name))
     return _make(name, form, values, words)
@@ -328,13 +375,11 @@ def _make(name: str, form: _Form, values: dict[str, Any], words: Sequence[str]) 
     return item
 
 
-def _value(name: str, word: _Word, text: str, now: datetime) -> Any:
+def _value(name: str, label: str, word: _Word, text: str, now: datetime) -> Any:
     try:
         return word.kind.read(text, _Now(now))
     except NotationError as error:
-        raise BadWords(
-            f"`{name}`: {word.field} {text!r} can't be read: {error}", text=text, hint=_usage(name)
-        ) from error
+        raise BadWords(f"`{name}`: {label} {error}", text=text, position=error.position, hint=_usage(name)) from error
 
 
 def _usage(name: str) -> str:

@@ -16,7 +16,16 @@ from typing import NamedTuple
 import msgspec
 
 from connectors.change import (
-    Change, Drain, Expectation, Found, Outcome, Plan, Receipt, Resume, Step, StepAnswer,
+    Change,
+    Drain,
+    Expectation,
+    Found,
+    Outcome,
+    Plan,
+    Receipt,
+    Resume,
+    Step,
+    StepAnswer,
 )  # fmt: skip
 from connectors.connector import Answer
 from connectors.errors import ConnectorError, Moved, NotPermitted, Refused, Unreachable
@@ -33,7 +42,7 @@ _GRACE_S = 10.0  # the shell gives up later than the command's own time limit
 _PAUSES_S = (0.3, 0.7, 1.0, 2.0, 2.0)  # slurmctld learns of sacctmgr's changes within moments
 _NOT_PERMITTED = re.compile(
     r"invalid user id|access/permission denied|permission denied|doesn't have privilege|not permitted|nothing modified"
-    r"|didn't affect anything|data has not changed|only .* may",
+    r"|didn't affect anything|data has not changed",
     re.IGNORECASE,
 )
 _COMPLAINT = re.compile(r"\berror:|" + _NOT_PERMITTED.pattern, re.IGNORECASE)
@@ -176,7 +185,7 @@ class _Run:
         )
 
     async def look(self, results: Sequence[Expectation], *, patient: bool) -> Snapshot | None:
-        """Read back until it shows the results, a few times or, for a plain refusal, twice; None if it can't be read."""
+        """Read back until it shows the results, a few times, or twice after a refusal; None if it can't be read."""
         snapshot = await self._read()
         for pause in self.pauses_s if patient else self.pauses_s[:1]:
             if snapshot is not None and all(found.ok for found in check(results, snapshot)):
@@ -261,11 +270,12 @@ def _narrowed(step: Step, snapshot: Snapshot) -> Step:
     if step.undo is None or not all(isinstance(change, (Drain, Resume)) for change in step.undo):
         return step
     missed = {found.expected.key for found in check(step.results, snapshot) if not found.ok}
-    undo: list[Change] = []
-    for change in step.undo:
-        if isinstance(change, (Drain, Resume)) and (nodes := tuple(n for n in change.nodes if n not in missed)):
-            undo.append(msgspec.structs.replace(change, nodes=nodes))
-    return msgspec.structs.replace(step, undo=tuple(undo))
+    undo = tuple(
+        msgspec.structs.replace(change, nodes=nodes)
+        for change in step.undo
+        if isinstance(change, (Drain, Resume)) and (nodes := tuple(n for n in change.nodes if n not in missed))
+    )
+    return msgspec.structs.replace(step, undo=undo)
 
 
 def _undo(steps: Sequence[Step]) -> tuple[Change, ...] | None:

@@ -49,15 +49,27 @@ def _figures(change: SetQuota) -> list[tuple[str, float, str]]:
 
 
 def _before(change: SetQuota, ledger: Ledger) -> dict[str, float | None]:
+    """Return the present figures, which the plan expects to stay; None for one that is not known."""
     found: dict[str, float | None] = {}
     for column, _new, key in _figures(change):
-        table = "quotas" if column == "limit" else "queues"
-        value = ledger.value(table, key, column)
-        if value is None and table == "quotas" and not ledger.row(table, key):
-            # the table leaves out what is not limited; only where Slurm's rules could not be read is that not known
-            value = _limit_of_rules(change, ledger.snapshot)
+        if column == "limit" and _is_unlimited(change, key, ledger):
+            found[column] = math.inf
+            continue
+        value = ledger.value("quotas" if column == "limit" else "queues", key, column)
         found[column] = value if isinstance(value, float) else None
     return found
+
+
+def _is_unlimited(change: SetQuota, key: str, ledger: Ledger) -> bool:
+    """Return whether there is no limit now, and expect that: such a row is there only while the queue is in use."""
+    if ("quotas", key, "limit") in ledger.results:
+        return False
+    row = ledger.row("quotas", key)
+    limit = row["limit"] if row else _limit_of_rules(change, ledger.snapshot)
+    if limit != math.inf:
+        return False
+    ledger.expect(Expectation(table="quotas", key=key, column="limit", value=math.inf, or_gone=True))
+    return True
 
 
 def _limit_of_rules(change: SetQuota, snapshot: Snapshot) -> float | None:

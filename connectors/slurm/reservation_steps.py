@@ -118,7 +118,7 @@ def _again(row: dict[str, Any], ledger: Ledger) -> tuple[tuple[Change, ...] | No
     whole = sum(float(ledger.row("nodes", node).get("gpus") or 0) for node in nodes)
     if row.get("start_time") is None or row.get("end_time") is None or not nodes:
         return None, _("the reservation's times or nodes are not known")
-    if not users and not accounts:
+    if (not users and not accounts) or row.get("slurm_partition"):
         return None, _("the reservation is for groups or partitions, which gpudeck does not set")
     if row.get("gpus") is not None and row["gpus"] < whole:
         return None, _("the reservation holds part of its nodes, and gpudeck reserves whole ones")
