@@ -1,0 +1,143 @@
+"""A diagnosis as lines: the answer, the causes in binding order, the evidence, and what would change it."""
+
+from datetime import datetime, tzinfo
+
+from connectors.text import _
+from console.triage.diagnosis import Diagnosis, Finding
+from console.ui.figures import age, clock, moment
+from console.ui.lines import Line, fit, safe, width_of, wrap
+from console.ui.state import Verdict, verdict_words
+
+
+def verdict_of(diagnosis: Diagnosis) -> Verdict:
+    """Return the diagnosis' verdict for row 2 and for its own first line."""
+    says = safe(diagnosis.says)
+    match diagnosis.verdict:
+        case "act":
+            return Verdict(word="ACT", glyph="!", says=says)
+        case "never":
+            return Verdict(word="NEVER", glyph="!", says=says)
+        case "unknown":
+            return Verdict(word="UNKNOWN", glyph="?", says=says)
+        case "running":
+            return Verdict(word="RUNNING", says=says)
+        case "wait":
+            return Verdict(word="WAIT", says=says)
+        case "ok":
+            return Verdict(word="OK", says=says)
+
+
+def _causes_head(width: int) -> Line:
+    if width < 110:
+        return ((fit("   # " + _("CAUSE"), 20) + _("WHAT IT SAYS"), "head"),)
+    says = width - 20 - 10 - 12 - 26
+    text = fit("   # " + _("CAUSE"), 20) + fit(_("WHAT IT SAYS"), says) + fit(_("STATED BY"), 10)
+    return ((text + fit(_("CLEARS"), 12) + fit(_("WHO ACTS"), 26), "head"),)
+
+
+def _cause_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
+    stated = {"system": _("system"), "derived": _("derived")}[cause.stated_by]
+    clears = moment(cause.clears_at, now, zone) if cause.clears_at else "-"
+    who = safe(cause.who_acts or "-")
+    name = fit(f"   {at} {cause.cause.value.lower().replace('_', ' ')}", 20)
+    if width < 110:
+        room = max(20, width - 21)
+        parts = wrap(safe(cause.says), room)
+        lines: list[Line] = [((name, "bold"), (parts[0], "base"))]
+        lines += [((" " * 20 + part, "base"),) for part in parts[1:]]
+        tail = _("{stated}, clears {time}, {who}").format(stated=stated, time=clears, who=who)
+        return [*lines, ((" " * 20 + tail, "dim"),)]
+    room = width - 20 - 10 - 12 - 26
+    parts = wrap(safe(cause.says), room - 2)
+    lines = [(
+        (name, "bold"), (fit(parts[0], room), "base"), (fit(stated, 10), "dim"), (fit(clears, 12), "base"),
+        (fit(who, 26), "base"),
+    )]  # fmt: skip
+    return lines + [((" " * 20 + part, "base"),) for part in parts[1:]]
+
+
+def _evidence_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
+    lines: list[Line] = [(), ((" " + _("EVIDENCE for {number}").format(number=at), "title"),)]
+    if not cause.evidence:
+        return [*lines, ((f"   {_('none was given')}", "base"),)]
+    name_width = min(14, max(width_of(safe(item.source)) for item in cause.evidence)) + 2
+    for item in cause.evidence:
+        old = (now - item.as_of).total_seconds()
+        tail = f"{clock(item.as_of, zone)}  " + (_("{age} old").format(age=age(old)[0]) if old >= 100 else "")
+        tail = fit(tail, 18)
+        room = max(20, width - 3 - name_width - 20)
+        parts = wrap(safe(item.text), room)
+        lines.append((
+            (" " * 3 + fit(safe(item.source), name_width), "dim"), (fit(parts[0], room), "base"), ("  " + tail, "dim"),
+        ))  # fmt: skip
+        lines += [((" " * (3 + name_width) + part, "base"),) for part in parts[1:]]
+    return lines
+
+
+def explain_lines(
+    diagnosis: Diagnosis, about: str, width: int, now: datetime, zone: tzinfo | None, *, with_verdict: bool
+) -> list[Line]:
+    """Return the panel; `about` is the job in safe words, `with_verdict` repeats the verdict (not when row 2 has it)."""
+    lines: list[Line] = [((" " + _("JOB {job}").format(job=safe(diagnosis.job)), "title"), (f"  {about}", "base"))]
+    verdict = verdict_of(diagnosis)
+    if with_verdict:
+        word = f" {verdict.glyph} {verdict_words()[verdict.word]}  "
+        parts = wrap(verdict.says, max(20, width - width_of(word) - 1))
+        lines.append(((word, verdict.token), (parts[0], "base")))
+        lines += [((" " * width_of(word) + part, "base"),) for part in parts[1:]]
+    start = diagnosis.start
+    if start is not None and start.p50 is not None:
+        says = _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
+            p50=moment(start.p50, now, zone), p90=moment(start.p90, now, zone), basis=safe(start.basis)
+        )
+        lines.append(((f"   {says}", "base"),))
+    elif start is not None:
+        lines.append(((f"   {_('no start can be foreseen; basis: {basis}').format(basis=safe(start.basis))}", "base"),))
+    lines.append(())
+    if not diagnosis.causes:
+        lines.append(((f"   {_('No cause was found.')}", "base"),))
+    else:
+        lines.append(_causes_head(width))
+        for at, cause in enumerate(diagnosis.causes, 1):
+            lines += _cause_lines(at, cause, width, now, zone)
+    lines += _change_lines(diagnosis, width)
+    for at, cause in enumerate(diagnosis.causes, 1):
+        lines += _evidence_lines(at, cause, width, now, zone)
+    return lines
+
+
+def _change_lines(diagnosis: Diagnosis, width: int) -> list[Line]:
+    offers = [(at, cause) for at, cause in enumerate(diagnosis.causes, 1) if cause.counterfactual or cause.next_step]
+    if not offers:
+        return []
+    lines: list[Line] = [(), ((" " + _("WHAT WOULD CHANGE IT"), "title"),)]
+    for at, cause in offers:
+        texts = [text for text in (cause.counterfactual,) if text]
+        for text in texts:
+            parts = wrap(safe(text), max(20, width - 7))
+            lines.append(((f"   {at} ", "dim"), (parts[0], "base")))
+            lines += [((" " * 5 + part, "base"),) for part in parts[1:]]
+        if cause.next_step:
+            lead = f"   {at} " if not texts else " " * 5
+            lines.append(((lead, "dim"), (_("next: ") + safe(cause.next_step), "accent")))
+    return lines
+
+
+def suggestion(diagnosis: Diagnosis) -> str:
+    """Return the words of the first next step that is a what-if, to begin the prompt with; empty if there is none."""
+    for cause in diagnosis.causes:
+        words = (cause.next_step or "").removeprefix("gpudeck ").strip()
+        if words.startswith("whatif "):
+            return words.removeprefix("whatif ").strip()
+    return ""
+
+
+def copy_text(diagnosis: Diagnosis) -> str:
+    """Return the answer as one would paste it into a chat: verdict, causes, evidence, next steps; safe text."""
+    lines = [f"{diagnosis.cluster} {diagnosis.job}: {diagnosis.verdict.upper()}  {diagnosis.says}"]
+    for at, cause in enumerate(diagnosis.causes, 1):
+        lines.append(f"{at}. {cause.cause.value} ({cause.stated_by}): {cause.says}")
+        lines += [f"   {item.source}: {item.text} [{item.as_of.isoformat()}]" for item in cause.evidence]
+        if cause.next_step:
+            lines.append(f"   next: {cause.next_step}")
+    return "\n".join(safe(line) for line in lines)
