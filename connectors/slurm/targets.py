@@ -53,7 +53,7 @@ def find_queue(text: str, snapshot: Snapshot) -> Queue:
     ids = [str(one) for one in snapshot.queues["id"].to_list()]
     if text in ids:
         return split_queue(text)
-    same = [one for one in ids if text in (one.partition(":")[2], one.rpartition("/")[2])]
+    same = [one for one in ids if text and text in (one.partition(":")[2], split_queue(one).user)]
     if len(same) > 1:
         raise Ambiguous(text, same, kind="queue")
     if same:

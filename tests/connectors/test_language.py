@@ -7,8 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.change import (
-    CHANGE_TYPES, SUPPOSITION_TYPES, AddNodes, Cancel, Drain, Hold, Release, RemoveNodes, Requeue, Reserve, Reshape,
-    Resume, SetPriority, SetQuota, StartQueue, StopQueue, Submit, Unreserve, UsePolicy,
+    CHANGE_TYPES,
+    SUPPOSITION_TYPES,
+    AddNodes,
+    Cancel,
+    Drain,
+    Hold,
+    Release,
+    RemoveNodes,
+    Requeue,
+    Reserve,
+    Reshape,
+    Resume,
+    SetPriority,
+    SetQuota,
+    StartQueue,
+    StopQueue,
+    Submit,
+    Unreserve,
+    UsePolicy,
 )  # fmt: skip
 from connectors.errors import BadWords
 from connectors.language import VERBS, only_changes, read, read_one, write, write_all
