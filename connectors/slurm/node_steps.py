@@ -14,6 +14,7 @@ _OUT = (*_LEAVING, "down")
 
 def drain(change: Drain, ledger: Ledger) -> Draft:
     """Return `scontrol update nodename=... state=drain reason=...`."""
+    argv = (*_update(change.nodes), "state=drain", f"reason={_quoted(change.reason)}")
     states = _expect_nodes(change.nodes, ledger)
     results: list[Expectation] = []
     for node in change.nodes:
@@ -28,7 +29,7 @@ def drain(change: Drain, ledger: Ledger) -> Draft:
         notes.append(_("{nodes}: drained already, the reason is replaced").format(nodes=few(again)))
     return Draft(
         says=_("drain {nodes}: {reason}").format(nodes=format_hostlist(change.nodes), reason=change.reason),
-        argv=(*_update(change.nodes), "state=drain", f"reason={_quoted(change.reason)}"),
+        argv=argv,
         results=tuple(results),
         undo=undo,
         why_no_undo=why,
@@ -38,6 +39,7 @@ def drain(change: Drain, ledger: Ledger) -> Draft:
 
 def resume(change: Resume, ledger: Ledger) -> Draft:
     """Return `scontrol update nodename=... state=resume`."""
+    argv = (*_update(change.nodes), "state=resume")
     states = _expect_nodes(change.nodes, ledger)
     results = tuple(
         Expectation(table="nodes", key=node, column="state", value=_OUT, is_not=True) for node in change.nodes
@@ -57,7 +59,7 @@ def resume(change: Resume, ledger: Ledger) -> Draft:
     ]
     return Draft(
         says=_("put {nodes} back into service").format(nodes=format_hostlist(change.nodes)),
-        argv=(*_update(change.nodes), "state=resume"),
+        argv=argv,
         results=results,
         undo=undo,
         why_no_undo=why,

@@ -18,6 +18,7 @@ _SET_BY_SLURM = frozenset({"SPEC_NODES", "ALL_NODES"})
 
 def reserve(change: Reserve, ledger: Ledger) -> Draft:
     """Return `scontrol create reservation`, with every node named and the times in UTC whatever the cluster's zone."""
+    argv = _create(change)
     ledger.expect(Expectation(table="reservations", key=change.name, column="", exists=False))
     for node in change.nodes:
         if ledger.row("nodes", node).get("state") not in OUT_OF_SERVICE:
@@ -33,7 +34,7 @@ def reserve(change: Reserve, ledger: Ledger) -> Draft:
             start=format_when(change.start),
             end=format_when(change.end),
         ),
-        argv=_create(change),
+        argv=argv,
         results=_reserved(change),
         undo=(Unreserve(name=change.name),),
         notes=_notes(change, ledger),

@@ -45,6 +45,14 @@ duration = st.one_of(st.integers(0, 10**8).map(float), st.just(float("inf")))
 moment = st.datetimes(datetime(2020, 1, 1), datetime(2090, 1, 1)).map(lambda t: t.replace(microsecond=0, tzinfo=UTC))
 
 
+def read_or_said(words):
+    """What was read, or what BadWords said; any other error is the test's failure."""
+    try:
+        return read(words, now=NOW), ""
+    except BadWords as error:
+        return [], str(error)
+
+
 def some(strategy):
     return st.one_of(st.none(), strategy)
 
@@ -112,21 +120,16 @@ def test_the_properties_cover_every_kind() -> None:
 @settings(max_examples=500)
 def test_no_words_raise_anything_but_bad_words(words) -> None:
     for call in (words, [" ".join(words)]):
-        try:
-            items = read(call, now=NOW)
-        except BadWords as error:
-            assert "\n" not in str(error)
-        else:
-            assert items
+        items, said = read_or_said(call)
+        assert items or said
+        assert "\n" not in said
 
 
 @given(st.sampled_from(VERBS), st.text(max_size=30))
 def test_no_text_after_a_verb_raises_anything_but_bad_words(verb, text) -> None:
     for call in ([f"{verb} {text}"], [verb, text]):
-        try:
-            read(call, now=NOW)
-        except BadWords as error:
-            assert error.exit_code == 2
+        items, said = read_or_said(call)
+        assert items or said
 
 
 @pytest.mark.parametrize(
