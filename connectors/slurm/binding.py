@@ -3,8 +3,9 @@
 import polars as pl
 
 from connectors.model import WORDS
+from connectors.notation import NotationError, parse_hostlist
 from connectors.rules import SlurmRules
-from connectors.slurm.columns import gather
+from connectors.slurm.columns import Unread, gather, gather_lists
 from connectors.slurm.scheduling import Scopes, preemptible_partitions, preemptible_qos
 
 _HOLDS = ("running", "suspended", "completing")
@@ -24,7 +25,23 @@ def _bound(jobs: pl.DataFrame, rules: SlurmRules) -> list[pl.Series]:
     bound = [scopes.bound_by(*row) for row in known]
     # a pending job may name several partitions; the first stands for where it was submitted
     queues = [f"partition:{row[0].partition(',')[0]}" if row[0] else None for row in known]
-    return [gather(bound, WORDS, codes, "bound_by"), gather(queues, pl.String, codes, "queue")]
+    return [gather_lists(bound, codes, "bound_by"), gather(queues, pl.String, codes, "queue")]
+
+
+def excluded_column(text: str | None, job_ids: list[str], unread: Unread) -> pl.Series:
+    """Return the nodes that a pending job must not get, from `squeue -o '%A %x'`; null where that was not answered."""
+    if text is None:
+        return pl.Series("slurm_excluded_nodes", [None], dtype=WORDS).new_from_index(0, len(job_ids))
+    excluded: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        job, _blank, nodes = line.partition(" ")
+        try:
+            excluded[job] = parse_hostlist(nodes.strip())
+        except NotationError:
+            unread.cell("slurm_excluded_nodes", line)
+    known: dict[tuple[str, ...], int] = {}
+    codes = [known.setdefault(excluded.get(job, ()), len(known)) for job in job_ids]
+    return gather_lists(list(known), codes, "slurm_excluded_nodes")
 
 
 def _preemptible(rules: SlurmRules) -> pl.Expr:
@@ -47,11 +64,13 @@ def _chain(jobs: pl.DataFrame) -> pl.Series:
             components.setdefault(parent, []).append(name)
     if not components:
         return pl.Series("chain", [[]], dtype=WORDS).new_from_index(0, len(jobs))
-    parts = [
-        components.get(parent, []) if parent is not None and "+" in name else []
+    nothing: list[str] = []
+    known: dict[str, int] = {"": 0}
+    codes = [
+        known.setdefault(parent, len(known)) if parent is not None and "+" in name else 0
         for name, parent in zip(jobs["id"], jobs["parent_id"], strict=True)
     ]
-    return pl.Series("chain", parts, dtype=WORDS)
+    return gather_lists([components.get(parent, nothing) for parent in known], codes, "chain")
 
 
 def _with_model(jobs: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import polars as pl
 from connectors.connector import Answer, Gap
 from connectors.model import TIME
 from connectors.notation import NotationError, parse_slurm_time, safe_text
+from connectors.slurm.commands import US
 
 ABSENT = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown"})
 
@@ -46,7 +47,9 @@ class Unread:
             reason = f"{self._rows:,} of {total:,} rows could not be read, first: {safe_text(self._first_row, 80)}"
             gaps.append(Gap(source=self.source, reason=reason, since=self.since, affects=(self.table,)))
         for column, (count, first) in self._cells.items():
-            reason = f"{count:,} of {total:,} rows have a {column} that could not be read, first: {safe_text(first, 80)}"
+            reason = (
+                f"{count:,} of {total:,} rows have a {column} that could not be read, first: {safe_text(first, 80)}"
+            )
             affects = (f"{self.table}.{column}",)
             gaps.append(Gap(source=self.source, reason=reason, since=self.since, affects=affects))
         return gaps
@@ -87,6 +90,30 @@ def gathered(texts: Sequence[str], parse: Callable[[str], Any], dtype: Any, unre
     return gather(values, dtype, [codes[text] for text in texts], column)
 
 
+def lists(texts: Sequence[str], parse: Callable[[str], Iterable[str] | None], unread: Unread, column: str) -> pl.Series:
+    """Return the column of lists of words that the texts mean; like `gathered`."""
+    joined = gathered(texts, lambda text: _joined(parse(text)), pl.String, unread, column)
+    return _split(joined)
+
+
+def gather_lists(values: Sequence[Iterable[str] | None], codes: Sequence[int], column: str) -> pl.Series:
+    """Return values[code] for each code, as a column of lists of words."""
+    return _split(gather([_joined(value) for value in values], pl.String, codes, column))
+
+
+# Polars builds a list column from Python lists one series at a time; splitting a text is a hundred times faster. Words
+# here are names of hosts, queues and features, which can't hold US.
+def _joined(words: Iterable[str] | None) -> str | None:
+    return None if words is None else US.join(words)
+
+
+def _split(joined: pl.Series) -> pl.Series:
+    name = joined.name
+    split = pl.col(name).str.split(US)
+    nothing = pl.lit([], dtype=pl.List(pl.String))
+    return joined.to_frame().select(pl.when(pl.col(name) == "").then(nothing).otherwise(split).alias(name)).to_series()
+
+
 def gather(values: Sequence[Any], dtype: Any, codes: Sequence[int], column: str) -> pl.Series:
     """Return values[code] for each code, as a column."""
     return pl.Series(column, values, dtype=dtype, strict=True).gather(pl.Series(codes, dtype=pl.UInt32))
@@ -113,6 +140,7 @@ def numbers(texts: Sequence[str], dtype: Any, unread: Unread, column: str) -> pl
     return found.cast(dtype, strict=False)
 
 
-def words(texts: Iterable[str]) -> list[str | None]:
-    """Return each text, None for Slurm's `(null)`, `N/A` and nothing."""
-    return [None if text in {"", "(null)", "N/A"} else text for text in texts]
+def words(texts: Sequence[str], column: str) -> pl.Series:
+    """Return the column of texts, null for Slurm's `(null)`, `N/A` and nothing."""
+    raw = pl.Series(column, texts, dtype=pl.String)
+    return raw.set(raw.is_in(["", "(null)", "N/A"]), None)

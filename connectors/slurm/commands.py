@@ -6,7 +6,7 @@ accounting, licences, topology) is asked with it, in the same script, at most on
 `squeue -O` is used because only it has the TRES, the eligible time, the exit code and the array fields. Fields end with
 US (0x1f); those that hold free text end with a fence instead, which begins with RS (0x1e) and holds the refresh's
 nonce, so a name may hold any byte. `scontrol show node` is used rather than sinfo, which repeats a node for each of
-its partitions and leaves out nodes that are in none.
+its partitions and leaves out nodes that are in none. Excluded nodes are known to `squeue -o` only.
 """
 
 import re
@@ -30,6 +30,11 @@ HISTORY_FIELDS = (
     "Reason", "JobName",
 )  # fmt: skip
 
+ASSOCIATION_FIELDS = (
+    "Cluster", "Account", "User", "Partition", "ParentName", "Fairshare", "GrpTRES", "GrpJobs", "GrpSubmit", "MaxTRES",
+    "MaxTRESPerNode", "MaxJobs", "MaxSubmit", "MaxWall", "QOS", "DefaultQOS",
+)  # fmt: skip
+
 FAST: dict[str, tuple[str, ...]] = {
     "date": ("date", "+%s.%N"),
     "node": ("scontrol", "-a", "-d", "show", "node"),
@@ -43,8 +48,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "qos": ("sacctmgr", "-P", "-r", "show", "qos"),
     "assoc": (
         "sacctmgr", "-P", "-r", "show", "assoc",
-        "format=Cluster,Account,User,Partition,ParentName,Fairshare,GrpTRES,GrpJobs,GrpSubmit,MaxTRES,MaxTRESPerNode,"
-        "MaxJobs,MaxSubmit,MaxWall,QOS,DefaultQOS",
+        f"format={','.join(ASSOCIATION_FIELDS)}",
     ),
     "admin": (
         "sh", "-c",
@@ -53,6 +57,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     "sshare": ("sshare", "-a", "-P", "-l"),
     "sdiag": ("sdiag",),
     "sprio": ("sprio", "-h", "-o", "%i|%r|%Y|%A|%F|%J|%P|%Q|%T"),
+    "excluded": ("squeue", "-h", "-a", "--local", "-t", "PD", "-o", "%A %x"),
     "licenses": ("scontrol", "-o", "show", "licenses"),
     "topology": ("scontrol", "-o", "show", "topology"),
 }  # fmt: skip
@@ -66,7 +71,7 @@ def squeue(nonce: str) -> tuple[str, ...]:
     fence = f"\x1e{nonce}"
     plain = [f"{field}:{US}" for field in PLAIN_FIELDS[:-1]]
     fields = [*plain, *(f"{field}:{fence}" for field in (PLAIN_FIELDS[-1], *FREE_FIELDS))]
-    return ("squeue", "-h", "-a", "--local", "-t", "all", "-S", "i", "-O", ",".join(fields))
+    return ("squeue", "-h", "-a", "--local", "--noconvert", "-t", "all", "-S", "i", "-O", ",".join(fields))
 
 
 def sacct(nonce: str, since: datetime) -> tuple[str, ...]:
@@ -76,7 +81,7 @@ def sacct(nonce: str, since: datetime) -> tuple[str, ...]:
     """
     start = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return (
-        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "-S", start, f"--delimiter={US}{nonce}",
+        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "--noconvert", "-S", start, f"--delimiter={US}{nonce}",
         "-o", ",".join(HISTORY_FIELDS),
     )  # fmt: skip
 

@@ -48,7 +48,7 @@ class SlurmConnector:
 
     @classmethod
     def open(cls, cluster: str, settings: Mapping[str, Any], *, captured: Path | None = None) -> Self:
-        """Make a connector from its table of the config; BadWords names a key that is wrong. Connects to nothing yet."""
+        """Make a connector from its table of the config; BadWords names a wrong key. Connects to nothing yet."""
         found = read_settings(cluster, settings)
         if captured is not None:
             raw = load_raw(captured)
@@ -152,7 +152,9 @@ class SlurmConnector:
             raw = await self.read()
             yield await asyncio.to_thread(self.interpret, raw)
             took = (raw.took_ms or 0.0) / 1000
-            pause = min(max(self._settings.interval_s, _SHARE * took), max(_LONGEST_INTERVAL_S, self._settings.interval_s))
+            pause = min(
+                max(self._settings.interval_s, _SHARE * took), max(_LONGEST_INTERVAL_S, self._settings.interval_s)
+            )
             await asyncio.sleep(max(_LEAST_INTERVAL_S, began + pause - time.monotonic()))
 
     def _live(self, what: str) -> Shell:

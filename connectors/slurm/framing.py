@@ -84,7 +84,9 @@ def _frames(stream: bytes, nonce: str) -> list[tuple[str, int, bytes]]:
     at = 0
     while match := begin.search(stream, at):
         name = match[1].decode()
-        end = re.compile(rb"\n%s end %s (\d+)\n" % (nonce.encode(), re.escape(match[1]))).search(stream, match.end() - 1)
+        end = re.compile(rb"\n%s end %s (\d+)\n" % (nonce.encode(), re.escape(match[1]))).search(
+            stream, match.end() - 1
+        )
         if end is None:
             following = begin.search(stream, match.end() - 1)
             stop = len(stream) if following is None else following.start()

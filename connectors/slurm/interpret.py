@@ -15,12 +15,12 @@ from connectors.model import Snapshot, empty
 from connectors.notation import NotationError
 from connectors.rules import SlurmRules
 from connectors.slurm.accounting import AssocMgr, read_assoc_mgr, without_id
-from connectors.slurm.binding import held_by, with_rules
-from connectors.slurm.columns import decode, said
+from connectors.slurm.binding import excluded_column, held_by, with_rules
+from connectors.slurm.columns import Unread, decode, said
 from connectors.slurm.commands import NOT_SLURM
 from connectors.slurm.config import config_values
 from connectors.slurm.framing import BROKEN_OFF, NOT_FOUND, TIMED_OUT
-from connectors.slurm.jobs import jobs_table
+from connectors.slurm.jobs import SOURCE, jobs_table
 from connectors.slurm.nodes import events_table, nodes_tables
 from connectors.slurm.priorities import priority_columns
 from connectors.slurm.queues import queue_counts, queues_table, quotas_table
@@ -44,6 +44,7 @@ _AFFECTS = {
     "sshare": ("queues.fairshare_ratio",),
     "sprio": ("jobs.slurm_priority_age",),
     "admin": ("queues.writable",),
+    "excluded": ("jobs.slurm_excluded_nodes",),
     "reservation": ("reservations",),
     "licenses": ("rules",),
     "topology": ("nodes.domain",),
@@ -125,7 +126,7 @@ def interpret(raw: Raw) -> Snapshot:
     rules = _rules(reading, config, live, nodes)
     role = _role(reading, config, rules)
     jobs = with_rules(jobs, rules, nodes)
-    jobs = jobs.with_columns(_priorities(reading, rules, jobs))
+    jobs = jobs.with_columns(_excluded(reading, jobs), *_priorities(reading, rules, jobs))
     counts = queue_counts(jobs)
     return Snapshot.of(
         _meta(reading, config, role),
@@ -163,15 +164,20 @@ def _rules(reading: _Reading, config: dict[str, str], live: AssocMgr | None, nod
         except ValueError:
             reading.gap(name, "its rows have not the columns of its header", _AFFECTS[name])
             texts[name] = None
-    gpu_types = tuple(sorted(set(nodes["gpu_model"].drop_nulls())))
-    more = {"licenses": read_licenses(reading.raw.answers.get("licenses")), "gpu_types": gpu_types}
     partition_text = decode(reading.raw.answers["partition"].out)
+    licenses = read_licenses(reading.raw.answers.get("licenses"))
+    gpu_types = tuple(sorted(set(nodes["gpu_model"].drop_nulls())))
     try:
-        return slurm_rules(config, partition_text, live, **texts, **more)
+        return slurm_rules(
+            config, partition_text, live, qos=texts["qos"], assoc=texts["assoc"], sshare=texts["sshare"],
+            licenses=licenses, gpu_types=gpu_types,
+        )  # fmt: skip
     except (NotationError, KeyError, ValueError) as error:
         reading.gap("config", f"can't be read: {error}", ("rules",))
     try:
-        return slurm_rules({}, partition_text, None, qos=None, assoc=None, sshare=None, **more)
+        return slurm_rules(
+            {}, partition_text, None, qos=None, assoc=None, sshare=None, licenses=licenses, gpu_types=gpu_types
+        )
     except (NotationError, ValueError) as error:
         raise Malformed(
             f"can't be read: {error}", cluster=reading.raw.cluster, source="scontrol show partition",
@@ -214,6 +220,13 @@ def _role(reading: _Reading, config: dict[str, str], rules: SlurmRules) -> _Role
     if not sees_all:
         reading.gap("config", "PrivateData=jobs: other users' jobs are not shown to you", ("jobs",))
     return _Role(level, frozenset(coordinated), sees_all, user)
+
+
+def _excluded(reading: _Reading, jobs: pl.DataFrame) -> pl.Series:
+    unread = Unread(SOURCE, "jobs", reading.now)
+    column = excluded_column(reading.text("excluded"), jobs["slurm_job_id"].to_list(), unread)
+    reading.gaps += unread.gaps(len(jobs))
+    return column
 
 
 def _priorities(reading: _Reading, rules: SlurmRules, jobs: pl.DataFrame) -> list[pl.Series]:

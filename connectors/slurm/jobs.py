@@ -6,28 +6,25 @@ task. GPUs come from the TRES, counted once; where the cluster does not track GP
 node, job or task.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
 from connectors.connector import Answer, Gap
-from connectors.model import ACTIVE_STATES, LABELS, WORDS
+from connectors.model import ACTIVE_STATES, LABELS
 from connectors.model import JOB_STATES as STATES
 from connectors.notation import (
     JobId,
     NotationError,
-    gpus_of_tres,
     parse_duration,
-    parse_gres,
     parse_hostlist,
     parse_job_id,
-    parse_tres,
 )
-from connectors.slurm.columns import Unread, decode, gather, gathered, numbers, times, words
+from connectors.slurm.columns import Unread, decode, gather, gathered, lists, numbers, times, words
 from connectors.slurm.commands import fields_of, without
-from connectors.slurm.kinds import kind_of
+from connectors.slurm.kinds import kind_of, kind_of_place
+from connectors.slurm.sizes import size_columns
 from connectors.slurm.states import job_state
 from connectors.slurm.table import Table, split_table
 
@@ -70,53 +67,51 @@ def jobs_table(answer: Answer, now: datetime) -> tuple[pl.DataFrame, list[Gap]]:
 def jobs_frame(table: Table, unread: Unread) -> pl.DataFrame:
     """Return the rows of a table with squeue's field names; its times are still as Slurm gives them."""
     ids, table = _ids(table, unread)
-    columns: list[pl.Series] = [*_identity(ids), *_who(table), *_states(table, unread), *_times(table, unread)]
-    frame = pl.DataFrame(columns).with_columns(_sizes(table, unread))
+    columns: list[pl.Series] = [
+        *_identity(ids, table.get("jobarrayid")),
+        *_who(table),
+        *_states(table, unread),
+        *_times(table, unread),
+    ]
+    frame = pl.DataFrame(columns).with_columns(size_columns(table, unread))
     return frame.with_columns(_places(table, unread)).with_columns(_kinds(frame, table))
 
 
-def _ids(table: Table, unread: Unread) -> tuple[list[JobId], Table]:
-    """Return the ids, and the table without the rows whose id can't be read (they are counted)."""
-    ids: list[JobId] = []
+def _ids(table: Table, unread: Unread) -> tuple[list[JobId | None], Table]:
+    """Return the ids (None for a plain number), and the table without the rows whose id can't be read."""
+    ids: list[JobId | None] = []
     bad: set[int] = set()
     for at, text in enumerate(table.get("jobarrayid")):
         try:
-            ids.append(parse_job_id(text))
+            ids.append(None if text.isdecimal() and text.isascii() else parse_job_id(text))
         except NotationError:
             bad.add(at)
             unread.row(text)
     if bad:
-        kept = {
-            name: [cell for at, cell in enumerate(cells) if at not in bad] for name, cells in table.columns.items()
-        }
+        kept = {name: [cell for at, cell in enumerate(cells) if at not in bad] for name, cells in table.columns.items()}
         table = Table(columns=kept)
     return ids, table
 
 
-def _identity(ids: list[JobId]) -> list[pl.Series]:
-    names, keys, parents, tasks, throttles = [], [], [], [], []
-    for job in ids:
+def _identity(ids: list[JobId | None], texts: list[str]) -> list[pl.Series]:
+    names, keys = list(texts), list(texts)
+    parents: list[str | None] = [None] * len(ids)
+    throttles: list[int | None] = [None] * len(ids)
+    tasks = [1] * len(ids)
+    remainders: set[str] = set()
+    for at, job in enumerate(ids):
+        if job is None:
+            continue
         base = str(job.base)
-        if job.tasks is None:
-            name = base if job.het_offset is None else f"{base}+{job.het_offset}"
-            names.append(name)
-            keys.append(name)
-            parents.append(None if job.het_offset is None else base)
-            tasks.append(1)
-        elif job.bracketed:
+        parents[at] = base if job.tasks is not None or job.het_offset is not None else None
+        throttles[at] = job.throttle
+        if job.bracketed and job.tasks is not None:
             # %4 is no part of what scontrol and scancel take as an id
             ranges = ",".join(_span(one) for one in job.tasks) + ("..." if job.truncated else "")
-            names.append(f"{base}_[{ranges}]")
-            keys.append(base)
-            parents.append(base)
-            tasks.append(job.count)
-        else:
-            name = f"{base}_{job.tasks[0][0]}"
-            names.append(name)
-            keys.append(name)
-            parents.append(base)
-            tasks.append(1)
-        throttles.append(job.throttle)
+            names[at], tasks[at] = f"{base}_[{ranges}]", job.count
+            # ended tasks that were never split off are such a row, too, beside the one that waits
+            keys[at] = names[at] if base in remainders else base
+            remainders.add(base)
     return [
         pl.Series("id", names, dtype=pl.String),
         pl.Series("key", keys, dtype=pl.String),
@@ -142,7 +137,7 @@ def _who(table: Table) -> list[pl.Series]:
     # a job's name is what its user gave it, even if that is "N/A"
     as_given = {"name", "username"}
     return [
-        pl.Series(column, table.get(field) if field in as_given else words(table.get(field)), dtype=pl.String)
+        pl.Series(column, table.get(field), dtype=pl.String) if field in as_given else words(table.get(field), column)
         for column, field in names
     ]
 
@@ -194,7 +189,7 @@ def _times(table: Table, unread: Unread) -> list[pl.Series]:
 
 
 def _ordered_times(frame: pl.DataFrame) -> pl.DataFrame:
-    """Give each time its meaning by state: Slurm's start of a pending job is a plan, its end of a running one a limit."""
+    """Give each time its meaning by state: the start of a pending job is a plan, the end of a running one a limit."""
     state = pl.col("state").cast(pl.String)
     never_ran = ~state.is_in(["pending", *_STARTED]) & (pl.col("nodelist").list.len() == 0)
     return frame.with_columns(
@@ -206,92 +201,34 @@ def _ordered_times(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _sizes(table: Table, unread: Unread) -> list[pl.Series]:
-    nodes = numbers(table.get("numnodes"), pl.Int32, unread, "nodes")
-    cpus = numbers(table.get("numcpus"), pl.Float64, unread, "cpus")
-    names = ("tres-alloc", "tres-per-node", "tres-per-job", "tres-per-task", "numnodes", "numtasks")
-    known: dict[tuple[str, ...], int] = {}
-    values: list[tuple[float | None, float | None, str | None, float | None]] = []
-    codes: list[int] = []
-    for row in zip(*(table.get(name) for name in names), strict=True):
-        code = known.get(row)
-        if code is None:
-            code = known[row] = len(values)
-            values.append(_size(row, unread))
-        codes.append(code)
-    kinds = (("gpus", pl.Float64), ("gpus_per_node", pl.Float64), ("gpu_model", pl.String), ("memory_bytes", pl.Float64))
-    sizes = [
-        gather([value[at] for value in values], dtype, codes, column) for at, (column, dtype) in enumerate(kinds)
-    ]
-    pending = pl.Series(table.get("state")) == "PENDING"
-    min_nodes = nodes.zip_with(pending, pl.Series([None], dtype=pl.Int32).new_from_index(0, len(nodes)))
-    return [nodes, cpus, *sizes, min_nodes.rename("min_nodes")]
-
-
-def _size(row: tuple[str, ...], unread: Unread) -> tuple[float | None, float | None, str | None, float | None]:
-    """Return GPUs of the job, GPUs of one node, model and memory of one combination of texts."""
-    tres_text, per_node_text, per_job_text, per_task_text, nodes_text, tasks_text = row
-    try:
-        tres: Mapping[str, float] = parse_tres(tres_text)
-    except NotationError:
-        unread.cell("gpus", tres_text)
-        return None, None, None, None
-    gpus, model = gpus_of_tres(tres)
-    nodes = float(nodes_text) if nodes_text.isdecimal() else None
-    tasks = float(tasks_text) if tasks_text.isdecimal() else None
-    per_node, node_model = _asked(per_node_text, unread)
-    per_job, job_model = _asked(per_job_text, unread)
-    per_task, task_model = _asked(per_task_text, unread)
-    if gpus is None and tres_text not in {"", "N/A", "(null)"}:
-        counts = ((per_job, 1.0), (per_node, nodes), (per_task, tasks))
-        stated = [count * times_ for count, times_ in counts if count and times_]
-        gpus = stated[0] if stated else (None if any(count for count, _times in counts) else 0.0)
-    if per_node is None and gpus is not None and nodes == 1:
-        per_node = gpus
-    return gpus, per_node if gpus else (0.0 if gpus == 0 else None), model or node_model or job_model or task_model, (
-        tres.get("mem")
-    )
-
-
-def _asked(text: str, unread: Unread) -> tuple[float | None, str | None]:
-    """Return how many GPUs a request like `gres:gpu:a100:8,gres:nvme:1` asks for, and of which model."""
-    if text in {"", "N/A", "(null)"}:
-        return None, None
-    try:
-        found = [one for one in parse_gres(text) if one.name == "gpu"]
-    except NotationError:
-        unread.cell("gpus_per_node", text)
-        return None, None
-    models = {one.type for one in found}
-    return (float(sum(one.count for one in found)) if found else None), models.pop() if len(models) == 1 else None
-
-
 def _hosts(text: str) -> tuple[str, ...]:
-    return parse_hostlist(text)
+    # most jobs run on one node, and its name alone is no list
+    return (text,) if text.isalnum() else parse_hostlist(text)
 
 
 def _places(table: Table, unread: Unread) -> list[pl.Series]:
     return [
-        gathered(table.get("nodelist"), _hosts, WORDS, unread, "nodelist"),
-        gathered(table.get("reqnodes"), _hosts, WORDS, unread, "requested_nodes"),
-        gathered(table.get("schednodes"), _hosts, WORDS, unread, "slurm_scheduled_nodes"),
+        lists(table.get("nodelist"), _hosts, unread, "nodelist"),
+        lists(table.get("reqnodes"), _hosts, unread, "requested_nodes"),
+        lists(table.get("schednodes"), _hosts, unread, "slurm_scheduled_nodes"),
         pl.Series("labels", [[]], dtype=LABELS).new_from_index(0, len(table)),
         pl.Series("gang", [True], dtype=pl.Boolean).new_from_index(0, len(table)),
     ]
 
 
 def _kinds(frame: pl.DataFrame, table: Table) -> list[pl.Series]:
-    gpus = frame["gpus"].to_list()
-    rows = zip(table.get("partition"), table.get("qos"), table.get("name"), table.get("batchflag"), gpus, strict=True)
-    known: dict[tuple[Any, ...], tuple[str, str]] = {}
-    found: list[tuple[str, str]] = []
-    for partition, qos, name, batch, count in rows:
-        key = (partition, qos, name, batch, count == 0)
-        if key not in known:
-            known[key] = kind_of(partition, qos, name, batch=batch == "1", no_gpus=count == 0)
-        found.append(known[key])
-    return [
-        pl.Series("kind", [kind for kind, _basis in found], dtype=pl.String),
-        pl.Series("kind_basis", [basis for _kind, basis in found], dtype=pl.String),
+    columns = [table.get(name) for name in ("partition", "qos", "name", "batchflag")]
+    without_gpus = (frame["gpus"] == 0).to_list()
+    known: dict[tuple[Any, ...], int] = {}
+    codes = []
+    for partition, qos, name, batch, no_gpus in zip(*columns, without_gpus, strict=True):
+        key = (partition, qos, "" if kind_of_place(partition, qos) else name, batch, no_gpus)
+        codes.append(known.setdefault(key, len(known)))
+    kinds = [
+        kind_of(partition, qos, name, batch=batch == "1", no_gpus=no_gpus is True)
+        for partition, qos, name, batch, no_gpus in known
     ]
-
+    return [
+        gather([kind for kind, _basis in kinds], pl.String, codes, "kind"),
+        gather([basis for _kind, basis in kinds], pl.String, codes, "kind_basis"),
+    ]

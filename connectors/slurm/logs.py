@@ -68,7 +68,7 @@ async def _read(shell: Shell, cluster: str, path: str, offset: int | None) -> tu
     """Return the file's size and what stands from the offset on; the last 64 KiB where there is none."""
     file = shlex.quote(path)
     what = f"tail -c {_TAIL_BYTES}" if offset is None else f"tail -c +{offset + 1}"
-    script = f"f={file}\ntest -f \"$f\" && wc -c <\"$f\" && {what} <\"$f\" | head -c {_CHUNK_BYTES}\n"
+    script = f'f={file}\ntest -f "$f" && wc -c <"$f" && {what} <"$f" | head -c {_CHUNK_BYTES}\n'
     answer = await shell.run(script, timeout_s=_TIMEOUT_S)
     head, mark, body = answer.out.partition(b"\n")
     if not mark or not head.strip().isdigit():

@@ -2,8 +2,8 @@
 
 Quotas have one row for a queue and a resource with `model` null (GPUs of every model together; this is what GrpTRES
 gres/gpu limits), and further rows for the models that a limit names or that are in use: those are parts of the first,
-never to be added to it. `used` of GPUs is counted from the running jobs that we see, or is slurmctld's own figure
-where we do not see all jobs.
+never to be added to it. Slurm counts MIG slices as GPUs here, and so do these rows. `used` of GPUs is counted from the
+running jobs that we see, or is slurmctld's own figure where we do not see all jobs.
 """
 
 import math
@@ -42,14 +42,12 @@ def queues_table(
     schema = {name: QUEUES[name] for name in QUEUES if name not in {"cluster", "running_jobs", "pending_jobs"}}
     frame = pl.DataFrame(rows, schema=schema)
     jobs = counts.select("id", "running_jobs", "pending_jobs")
-    return frame.join(jobs, on="id", how="left").with_columns(
-        pl.col("running_jobs", "pending_jobs").fill_null(0)
-    )
+    return frame.join(jobs, on="id", how="left").with_columns(pl.col("running_jobs", "pending_jobs").fill_null(0))
 
 
 def queue_counts(jobs: pl.DataFrame) -> pl.DataFrame:
     """Return, for each queue that binds a job: running and pending jobs and their GPUs, an array's tasks counted."""
-    tasks, gpus = pl.col("tasks"), pl.col("gpus").fill_null(0.0) * pl.col("tasks")
+    tasks, gpus = pl.col("tasks"), pl.col("slurm_gpus").fill_null(0.0) * pl.col("tasks")
     state = pl.col("state").cast(pl.String)
     holds = state.is_in(["running", "suspended", "completing"])
     return (
@@ -73,7 +71,7 @@ def model_counts(jobs: pl.DataFrame) -> dict[str, dict[str, tuple[float, float]]
     """Return (used, pending) GPUs by model, by queue, of the jobs whose model is known."""
     state = pl.col("state").cast(pl.String)
     holds = state.is_in(["running", "suspended", "completing"])
-    gpus = pl.col("gpus").fill_null(0.0) * pl.col("tasks")
+    gpus = pl.col("slurm_gpus").fill_null(0.0) * pl.col("tasks")
     frame = (
         jobs.filter((holds | (state == "pending")) & pl.col("gpu_model").is_not_null())
         .with_columns(holds=holds)
@@ -132,16 +130,17 @@ def quotas_table(
     for queue, grp_tres, own_use in _queues(rules, live):
         models = {name[len(_GPU) + 1 :] for name in grp_tres if name.startswith(_GPU + ":")}
         models |= by_model.get(queue, {}).keys()
+        use: float | None
         use, pending = seen.get(queue, (0.0, 0.0))
         if not sees_all:
-            use = own_use.get(_GPU) if own_use is not None else None  # type: ignore[assignment]  # null: not known
+            use = own_use.get(_GPU) if own_use is not None else None
         if _GPU in grp_tres or use or pending or models:
             rows.append(_row(queue, "gpu", None, grp_tres.get(_GPU, math.inf), use, pending))
         for model in sorted(models):
             use, pending = by_model.get(queue, {}).get(model, (0.0, 0.0))
             name = f"{_GPU}:{model}"
             if not sees_all:
-                use = own_use.get(name) if own_use is not None else None  # type: ignore[assignment]  # null: not known
+                use = own_use.get(name) if own_use is not None else None
             if name in grp_tres or use:
                 rows.append(_row(queue, "gpu", model, grp_tres.get(name, math.inf), use, pending))
         for name, limit in grp_tres.items():

@@ -5,7 +5,7 @@ from datetime import datetime
 import polars as pl
 
 from connectors.connector import Answer, Gap
-from connectors.model import RESERVATION_KINDS, TIME, WORDS
+from connectors.model import RESERVATION_KINDS, TIME, WORDS, Schema
 from connectors.notation import NotationError, gpus_of_tres, parse_hostlist, parse_slurm_time, parse_tres
 from connectors.slurm.columns import Unread, decode
 from connectors.slurm.records import listed, records
@@ -27,17 +27,15 @@ def reservations_table(answer: Answer, nodes: pl.DataFrame, now: datetime) -> tu
             rows.append(_row(fields, gpus, models))
         except NotationError as error:
             unread.row(f"{fields['ReservationName']}: {error}")
-    schema = {
+    schema: Schema = {
         "name": pl.String, "start_time": TIME, "end_time": TIME, "nodelist": WORDS, "gpus": pl.Float64,
         "gpu_model": pl.String, "users": WORDS, "accounts": WORDS, "flags": WORDS, "state": pl.String,
         "kind": pl.Enum(RESERVATION_KINDS), "slurm_partition": pl.String,
     }  # fmt: skip
-    return pl.DataFrame(rows, schema=schema), unread.gaps(total)
+    return pl.DataFrame(rows, schema=dict(schema)), unread.gaps(total)
 
 
-def _row(
-    fields: dict[str, str], gpus: dict[str, float | None], models: dict[str, str | None]
-) -> dict[str, object]:
+def _row(fields: dict[str, str], gpus: dict[str, float | None], models: dict[str, str | None]) -> dict[str, object]:
     nodelist = parse_hostlist(fields.get("Nodes", ""))
     flags = listed(fields.get("Flags"))
     count, model = gpus_of_tres(parse_tres(fields.get("TRES", "")))

@@ -1,4 +1,4 @@
-"""SlurmRules from the answers, and what they say of a job: by which queues it is bound, and whether it is preemptible."""
+"""SlurmRules from the answers, and what they say of a job: which queues bind it, and whether it is preemptible."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from connectors.notation import parse_duration
 from connectors.rules import SlurmAssociation, SlurmQos, SlurmRules
 from connectors.slurm.accounting import AssocMgr, association_rules, qos_rules
 from connectors.slurm.columns import decode
-from connectors.slurm.config import config_values, number, parameters, partitions, seconds, weights
+from connectors.slurm.config import number, parameters, partitions, seconds, weights
 from connectors.slurm.records import listed, records
 
 _PREFIX = "gres/gpu:"

@@ -3,9 +3,8 @@
 import polars as pl
 
 from connectors.connector import Answer
-from connectors.model import WORDS
 from connectors.notation import NotationError, parse_hostlist
-from connectors.slurm.columns import decode, gather
+from connectors.slurm.columns import decode, gather_lists
 from connectors.slurm.records import record
 
 
@@ -14,7 +13,7 @@ def domain_column(answer: Answer | None, names: list[str]) -> pl.Series:
     paths = _paths(decode(answer.out)) if answer is not None and answer.code == 0 else {}
     known: dict[tuple[str, ...] | None, int] = {}
     codes = [known.setdefault(paths.get(name), len(known)) for name in names]
-    return gather([None if path is None else list(path) for path in known], WORDS, codes, "domain")
+    return gather_lists(list(known), codes, "domain")
 
 
 def _paths(text: str) -> dict[str, tuple[str, ...]]:

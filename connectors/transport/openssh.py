@@ -44,7 +44,7 @@ class OpensshShell:
         argv = await self._prepared()
         mark = secrets.token_hex(16)
         # ssh's code 255 is also what a script may exit with: only the mark tells that the script ran to its end
-        wrapped = f"trap 'printf \"\\n%s %s\\n\" {mark} \"$?\"' EXIT\n{script}"
+        wrapped = f'trap \'printf "\\n%s %s\\n" {mark} "$?"\' EXIT\n{script}'
         answer = await run_process(
             (*argv, SH),
             wrapped,

@@ -34,7 +34,7 @@ class SshSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ssh_settings(cluster: str, table: Mapping[str, Any]) -> SshSettings:
-    """Return the settings in a cluster's table; keys of other uses are left alone. BadWords names a key that is wrong."""
+    """Return the settings in a cluster's table; other keys are left alone. BadWords names a key that is wrong."""
     transport = table.get("transport", "asyncssh")
     if transport not in TRANSPORTS:
         raise wrong(cluster, "transport", f"{transport!r} is none of {', '.join(TRANSPORTS)}")

@@ -71,7 +71,7 @@ class AsyncsshShell:
                 )
             await process.wait_closed()
             code = process.returncode
-            if code is None or process.exit_status is None and process.exit_signal is None:
+            if code is None or (process.exit_status is None and process.exit_signal is None):
                 await self._drop(connection)
                 raise self._unreachable("the connection broke before the answer was complete")
             return ShellAnswer(code=code if code >= 0 else 128 - code, out=out, err=err)
@@ -112,9 +112,7 @@ class AsyncsshShell:
 
         settings = self._settings
         options: dict[str, Any] = {
-            key: value
-            for key, value in (("username", settings.user), ("port", settings.port))
-            if value is not None
+            key: value for key, value in (("username", settings.user), ("port", settings.port)) if value is not None
         }
         if settings.ssh_config is not None:
             if not settings.ssh_config.is_file():
@@ -137,8 +135,8 @@ class AsyncsshShell:
             if self._has_key(name, port):
                 return self._unreachable(
                     f"the host key of {name} is not the one in known_hosts",
-                    hint=f"if the machine was reinstalled: ssh-keygen -R {_bracketed(name, port)}, then ssh {host} once; "
-                    "if not, somebody may be in between",
+                    hint=f"if the machine was reinstalled: ssh-keygen -R {_bracketed(name, port)}, then "
+                    f"ssh {host} once; if not, somebody may be in between",
                 )
             return self._unreachable(
                 f"the host key of {name} is not known yet", hint=f"run ssh {host} once and check the fingerprint"
@@ -147,7 +145,8 @@ class AsyncsshShell:
             as_whom = f" for {user}" if user else ""
             return self._unreachable(
                 f"login refused{as_whom}: {error.reason or error}",
-                hint='is the key in the agent (ssh-add -l)? for passwords, second factors and GSSAPI: transport = "openssh"',
+                hint="is the key in the agent (ssh-add -l)? for passwords, second factors and GSSAPI: "
+                'transport = "openssh"',
             )
         if isinstance(error, ConnectionRefusedError):
             return self._unreachable("connection refused", hint="is sshd running there, and is the port right?")
