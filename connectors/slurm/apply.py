@@ -49,6 +49,9 @@ _COMPLAINT = re.compile(r"\berror:|" + _NOT_PERMITTED.pattern, re.IGNORECASE)
 # 26.05 says this after an answer that was complete
 _HARMLESS = re.compile(r"^sacctmgr: error: Getting response to message type: DBD_FINI$")
 
+# besides an answer without its end: the time limit, and the end by a signal (128 + 1 to 64; scancel's own 210 is none)
+_NO_ANSWER = frozenset({BROKEN_OFF, TIMED_OUT, *range(129, 193)})
+
 
 class _Done(NamedTuple):
     """What is known of the steps that were sent."""
@@ -129,8 +132,8 @@ class _Run:
         except ConnectorError as error:
             return _unanswered(step), self._lost(step, str(error))
         framed = frames(answer.out, answer.err, nonce, commands).get("step")
-        if framed is None or framed.code in {BROKEN_OFF, TIMED_OUT}:
-            why = "it broke off" if framed is None or framed.code == BROKEN_OFF else "it took too long and was ended"
+        if framed is None or framed.code in _NO_ANSWER:
+            why = "it broke off" if framed is None or framed.code == BROKEN_OFF else "the command was ended"
             return _unanswered(step, framed), self._lost(step, why)
         said = StepAnswer(native=step.native, code=framed.code, out=decode(framed.out), err=decode(framed.err))
         return said, None
