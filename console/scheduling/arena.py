@@ -1,0 +1,209 @@
+"""One set of node profiles with the plan on it, and the search for the earliest place.
+
+The arena outside of reservations holds all nodes, with reservations blocked; each reservation that jobs ask for has an
+arena of its own. `base` knows running jobs and reservations, `plan` the bookings of pending jobs as well; they share a
+node's steps until something is booked on it.
+
+The search is exact for the earliest time: nodes are asked in the order of a lower bound of their own earliest time, so
+that few profiles are walked. Bounds stay true while resources are only taken; what is given back resets them. Among
+the nodes that fit at that time the lightest and then the fullest are taken (best fit).
+"""
+
+import heapq
+import math
+from bisect import insort
+from collections.abc import Sequence
+
+from console.scheduling.cluster import Cluster
+from console.scheduling.placement import Where
+from console.scheduling.profile import Demand, Steps
+
+_TIES = 64  # nodes looked at beyond what is needed before the best fit among them is taken
+
+Key = tuple[int, Demand, float]
+Bound = tuple[float, float, int]  # earliest time, tightness, node
+
+
+class Arena:
+    """Profiles of some nodes, and what is booked on them."""
+
+    def __init__(self, cluster: Cluster, base: dict[int, Steps]) -> None:
+        """Begin without bookings."""
+        self.cluster = cluster
+        self.base = base
+        self.plan = dict(base)
+        self.weight = cluster.weight.tolist()
+        self._whole = [
+            Demand(float(g), float(c) if math.isfinite(c) else 0.0, float(m) if math.isfinite(m) else 0.0)
+            for g, c, m in zip(cluster.gpus, cluster.cpus, cluster.memory, strict=True)
+        ]
+        self._touched: set[int] = set()
+        self._heaps: dict[Key, list[Bound]] = {}
+        self._wheres: dict[int, Where] = {}
+        self._bounds: dict[Key, tuple[dict[int, tuple[float, float]], int]] = {}
+        self._changed: list[int] = []
+
+    def copy(self) -> "Arena":
+        """Return an independent arena without bookings."""
+        return Arena(self.cluster, {node: steps.copy() for node, steps in self.base.items()})
+
+    def needs(self, node: int, demand: Demand) -> Demand:
+        """Return what the demand takes of this node: all of it where it asks for whole nodes."""
+        return self._whole[node] if demand.whole else demand
+
+    def book(self, nodes: Sequence[int], start: float, end: float, demand: Demand) -> None:
+        """Keep room in the plan."""
+        for node in nodes:
+            self._own(node).add(start, end, self.needs(node, demand), -1.0)
+
+    def unbook(self, nodes: Sequence[int], start: float, end: float, demand: Demand, now: float) -> None:
+        """Give planned room back."""
+        for node in nodes:
+            self._own(node).add(start, end, self.needs(node, demand), 1.0)
+            self._loosen(node, now)
+
+    def occupy(self, nodes: Sequence[int], start: float, end: float, demand: Demand, *, booked: bool) -> None:
+        """Take room for a job that starts; `booked` says that the plan holds exactly this already."""
+        for node in nodes:
+            if node not in self.base:
+                continue
+            needed = self.needs(node, demand)
+            self.base[node].forget_before(start)
+            self.base[node].add(start, end, needed, -1.0)
+            if node in self._touched and not booked:
+                self.plan[node].add(start, end, needed, -1.0)
+            self._changed.append(node)
+
+    def release(self, nodes: Sequence[int], now: float, end: float, demand: Demand) -> None:
+        """Give room back that was taken until `end`."""
+        for node in nodes:
+            if node not in self.base:
+                continue
+            needed = self.needs(node, demand)
+            self.base[node].add(now, end, needed, 1.0)
+            if node in self._touched:
+                self.plan[node].add(now, end, needed, 1.0)
+            self._changed.append(node)
+            self._loosen(node, now)
+
+    def reset(self, now: float) -> None:
+        """Drop all bookings."""
+        for node in self._touched:
+            self.base[node].forget_before(now)
+            self.plan[node] = self.base[node]
+        self._touched.clear()
+        self._heaps.clear()
+
+    def earliest(self, node: int, demand: Demand, length: float, start: float) -> float:
+        """Return from when on the node has room for so long."""
+        return self.plan[node].earliest(self.needs(node, demand), length, start)
+
+    def find(
+        self, where: Where, demand: Demand, count: int, length: float, now: float, latest: float
+    ) -> tuple[float, list[int]]:
+        """Return the earliest time with room on `count` nodes at once, and the nodes.
+
+        No nodes come with a time beyond `latest`, which then is a lower bound (inf: never).
+        """
+        bucket = 0.0 if length <= 1 else length if math.isinf(length) else 2.0 ** math.floor(math.log2(length))
+        key = (where.key, demand, bucket)
+        heap = self._heap(key, where, now)
+        walk = _Walk(self, heap, demand, length, now)
+        when, ready = walk.run(count, latest)
+        for bound, tight, node in walk.popped:
+            if bound > now or (walk.first.get(node, math.inf) > now):
+                bound = self.earliest(node, demand, bucket, now)  # noqa: PLW2901 - the bound is renewed, that is the point
+            heapq.heappush(heap, (bound, tight, node))
+        if len(ready) < count:
+            return when, []
+        plan = self.plan
+        ready.sort(key=lambda node: (self.weight[node], *plan[node].free_at(when)[:2], node))
+        return when, ready[:count]
+
+    def _own(self, node: int) -> Steps:
+        if node not in self._touched:
+            self._touched.add(node)
+            self.plan[node] = self.base[node].copy()
+        return self.plan[node]
+
+    def _loosen(self, node: int, now: float) -> None:
+        for key, heap in self._heaps.items():
+            if self._wheres[key[0]].mask[node]:
+                heapq.heappush(heap, (now, -1.0, node))
+
+    def _heap(self, key: Key, where: Where, now: float) -> list[Bound]:
+        heap = self._heaps.get(key)
+        if heap is None:
+            bounds = self._bounds_of(key, where, now)  # what holds for the base holds for the plan, which has less room
+            heap = sorted((max(now, bound), tight, node) for node, (bound, tight) in bounds.items() if bound < math.inf)
+            self._heaps[key] = heap
+            self._wheres[where.key] = where
+        return heap
+
+    def _bounds_of(self, key: Key, where: Where, now: float) -> dict[int, tuple[float, float]]:
+        known = self._bounds.get(key)
+        if known is None:
+            bounds: dict[int, tuple[float, float]] = {}
+            todo = [node for node in where.nodes if node in self.base]
+        else:
+            bounds, since = known
+            todo = [node for node in set(self._changed[since:]) if node in bounds]
+        _number, demand, bucket = key
+        for node in todo:
+            steps = self.base[node]
+            when = steps.earliest(self.needs(node, demand), bucket, now)
+            bounds[node] = (when, self.weight[node] * 1e6 + (steps.free_at(when)[0] if math.isfinite(when) else 0.0))
+        self._bounds[key] = (bounds, len(self._changed))
+        return bounds
+
+
+class _Walk:
+    """One search: nodes with room at `when` are ready, the others wait with their own earliest time."""
+
+    def __init__(self, arena: Arena, heap: list[Bound], demand: Demand, length: float, now: float) -> None:
+        self.arena = arena
+        self.heap = heap
+        self.demand = demand
+        self.length = length
+        self.when = now
+        self.popped: list[Bound] = []
+        self.first: dict[int, float] = {}
+        self.ready: list[int] = []
+        self.waiting: list[tuple[float, int]] = []
+
+    def run(self, count: int, latest: float) -> tuple[float, list[int]]:
+        """Return the earliest time up to `latest` with `count` nodes ready, and all that are."""
+        heap, waiting = self.heap, self.waiting
+        while True:
+            while heap and heap[0][0] <= self.when and len(self.ready) < count + _TIES:
+                self._pop()
+            missing = count - len(self.ready)
+            if missing <= 0:
+                return self.when, self.ready
+            while heap and (len(waiting) < missing or heap[0][0] < waiting[missing - 1][0]):
+                self._pop()
+            after = waiting[missing - 1][0] if len(waiting) >= missing else math.inf
+            if after > latest or math.isinf(after):
+                return after, []
+            self.when = after
+            again = self.ready
+            self.ready = []
+            while waiting and waiting[0][0] <= after:
+                again.append(waiting.pop(0)[1])
+            for node in again:
+                self._sort_in(node)
+
+    def _pop(self) -> None:
+        bound, tight, node = heapq.heappop(self.heap)
+        if node in self.first:
+            return
+        self.popped.append((bound, tight, node))
+        self.first[node] = self._sort_in(node)
+
+    def _sort_in(self, node: int) -> float:
+        earliest = self.arena.earliest(node, self.demand, self.length, self.when)
+        if earliest <= self.when:
+            self.ready.append(node)
+        else:
+            insort(self.waiting, (earliest, node))
+        return earliest

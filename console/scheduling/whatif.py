@@ -1,0 +1,59 @@
+"""The two questions: what will happen, and what would happen instead."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from connectors.change import Change, Supposition
+from connectors.model import Snapshot
+from console.scheduling.compare import compare
+from console.scheduling.effects import change_snapshot
+from console.scheduling.estimates import Estimates, basis, learn
+from console.scheduling.forecast import Forecast, WhatIf
+from console.scheduling.report import make_forecast
+from console.scheduling.simulator import simulate
+from console.scheduling.world import make_world
+
+_MOST_PLAYED = 20_000  # rows times seeds: beyond it fewer seeds are played, and `Forecast.seeds` says how many
+_FEWEST_SEEDS = 3
+
+
+def forecast(
+    snapshot: Snapshot, *, history: pl.DataFrame | None = None, horizon_s: float = 86400.0, seeds: int = 20
+) -> Forecast:
+    """Return what would happen from `meta.taken_at` on, with no new arrivals.
+
+    `history` holds finished jobs in the schema of `jobs`; without it run times are the time limits and one run says
+    all. Large queues are played with fewer seeds than asked for.
+    """
+    return _forecast(snapshot, learn(history), horizon_s, seeds)
+
+
+def whatif(
+    snapshot: Snapshot,
+    items: Sequence[Change | Supposition],
+    *,
+    history: pl.DataFrame | None = None,
+    horizon_s: float = 86400.0,
+    seeds: int = 20,
+    elapsed_ms: float = 0.0,
+) -> WhatIf:
+    """Return forecasts without and with resolved changes and suppositions, with the same seeds and estimates.
+
+    Raises the errors of `effects.apply_changes` and `effects.suppose` for items that make no sense here.
+    """
+    estimates = learn(history)
+    changed = change_snapshot(snapshot, items)
+    before = _forecast(snapshot, estimates, horizon_s, seeds)
+    after = _forecast(changed, estimates, horizon_s, before.seeds)
+    return compare(before, after, items, history=estimates.known, elapsed_ms=elapsed_ms)
+
+
+def _forecast(snapshot: Snapshot, estimates: Estimates, horizon_s: float, seeds: int) -> Forecast:
+    world = make_world(snapshot, estimates)
+    jobs = len(world.cluster.pending) + len(world.cluster.running)
+    count = 1
+    if any(estimates.has(job) for job in (*world.cluster.running, *world.cluster.pending)):
+        count = max(1, min(seeds, max(_FEWEST_SEEDS, _MOST_PLAYED // max(1, jobs))))
+    results = [simulate(world, seed, horizon_s) for seed in range(count)]
+    return make_forecast(world, results, horizon_s, basis(estimates, world.cluster))
