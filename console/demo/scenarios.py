@@ -163,11 +163,18 @@ _LAB48 = Scenario(
             on=("gpu02",),
         ),
         Scripted(
-            Template("vision", "salloc", "interactive", "train", 4, 2 * DAY, load="idle"),
+            Template("vision", "salloc", "interactive", "train", 4, 2 * DAY, load="idle", project=False),
             "tomas",
             at=-13 * HOUR,
             started=True,
             on=("gpu03",),
+        ),
+        Scripted(
+            Template("infra", "tensorboard", "other", "train", 0, 2 * DAY, cpus=4),
+            "sam",
+            at=-14 * HOUR,
+            started=True,
+            on=("gpu02",),
         ),
         Scripted(_GANG, "ana", at=-5 * HOUR - 700),
         Scripted(Template("robotics", "sim2real-sweep", "training", "dev", 2, DAY), "wei", at=-4 * HOUR - 90),
@@ -272,11 +279,20 @@ _MID128 = Scenario(
             restarts=1,
         ),
         Scripted(
-            Template("research", "jupyter", "interactive", "batch", 8, 2 * DAY, qos="research", load="idle"),
+            Template(
+                "research", "jupyter", "interactive", "batch", 8, 2 * DAY, qos="research", load="idle", project=False
+            ),
             "hugo",
             at=-13 * HOUR,
             started=True,
             on=("hgx04",),
+        ),
+        Scripted(
+            Template("data", "crawl-index", "other", "batch", 0, 5 * DAY, cpus=16),
+            "aiko",
+            at=-14 * HOUR,
+            started=True,
+            on=("hgx11",),
         ),
         Scripted(
             Template("training", "base-30b-ext", "training", "batch", 8, 3 * DAY, nodes=8, qos="large"),
@@ -384,11 +400,18 @@ _QUAD = Scenario(
             on=("a01",),
         ),
         Scripted(
-            Template("agents", "jupyter", "interactive", "h100", 4, 2 * DAY, load="idle"),
+            Template("agents", "jupyter", "interactive", "h100", 4, 2 * DAY, load="idle", project=False),
             "bruno",
             at=-13 * HOUR,
             started=True,
             on=("h02",),
+        ),
+        Scripted(
+            Template("platform", "gateway", "other", "a100", 0, 3 * DAY, cpus=4),
+            "dana",
+            at=-14 * HOUR,
+            started=True,
+            on=("a01",),
         ),
         Scripted(
             Template("agents", "weekly-sft", "training", "h100", 8, 16 * HOUR, nodes=3, qos="weekly"),
