@@ -203,7 +203,10 @@ class Board:
         self.now = snapshot.meta.taken_at
         self.rules = snapshot.rules if isinstance(snapshot.rules, SlurmRules) else SlurmRules()
         self.has_rules = isinstance(snapshot.rules, SlurmRules)
+        self.heads: dict[str | None, tuple[str, float]] | None = None
         self._scopes: dict[tuple[Any, ...], tuple[str, ...]] = {}
+        self._largest: dict[tuple[str, ...], float | None] = {}
+        self._belonging: dict[tuple[str, ...], list[Node]] = {}
 
     def _rows(self, where: pl.Expr) -> list[Row]:
         jobs = self.snapshot.jobs
@@ -232,12 +235,52 @@ class Board:
         return sorted(rows, key=lambda row: -(row["priority"] if row["priority"] is not None else -1.0))
 
     @cached_property
-    def by_id(self) -> dict[str, Row]:
-        """Return every job by id and by key."""
-        rows = self._rows(pl.lit(value=True))
-        found: dict[str, Row] = {row["key"]: row for row in rows if row["key"]}
-        found.update({row["id"]: row for row in rows if row["id"]})
+    def _index(self) -> dict[str, int]:
+        jobs = self.snapshot.jobs
+        found: dict[str, int] = {}
+        for column in ("key", "id"):  # an id wins over a key
+            found.update({text: number for number, text in enumerate(jobs[column].to_list()) if text})
         return found
+
+    def find(self, job: str) -> Row | None:
+        """Return the job of that id or key."""
+        number = self._index.get(job)
+        return None if number is None else self.snapshot.jobs.row(number, named=True)
+
+    @cached_property
+    def completing(self) -> bool:
+        """Return whether any job has ended and still holds something."""
+        return bool((self.snapshot.jobs["state"] == "completing").any())
+
+    @cached_property
+    def active_tasks(self) -> dict[str, int]:
+        """Return how many tasks of each array hold something, by the array's base id."""
+        jobs = self.snapshot.jobs.filter(pl.col("state").is_in(list(HOLDING)))
+        base = pl.coalesce("parent_id", "key", "id").str.split("_").list.first()
+        counted = jobs.group_by(base.alias("base")).agg(pl.col("tasks").fill_null(1).sum())
+        return dict(zip(counted["base"].to_list(), counted["tasks"].to_list(), strict=True))
+
+    def in_partitions(self, parts: tuple[str, ...]) -> list[Node]:
+        """Return the nodes of these partitions; all of them where nothing says which belong."""
+        if parts not in self._belonging:
+            self._belonging[parts] = [node for node in self.nodes if self._belongs(node, parts)]
+        return self._belonging[parts]
+
+    def most_gpus(self, parts: tuple[str, ...]) -> float | None:
+        """Return the GPUs of the largest node there; None where a node did not say how many it has."""
+        if parts not in self._largest:
+            counts = [node.gpus for node in self.in_partitions(parts)]
+            known = [count for count in counts if count is not None]
+            self._largest[parts] = max(known) if known and len(known) == len(counts) else None
+        return self._largest[parts]
+
+    def _belongs(self, node: Node, parts: tuple[str, ...]) -> bool:
+        if not parts:
+            return True
+        if node.partitions:
+            return not node.partitions.isdisjoint(parts)
+        listed = [self.partitions[part].nodes for part in parts if part in self.partitions]
+        return any(node.name in nodes for nodes in listed) if any(listed) else True
 
     @cached_property
     def reservations(self) -> tuple[Reservation, ...]:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 
 from connectors.text import _
+from console.triage.board import Board
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause, Evidence
-from console.triage.limits import Level, clears, holder_text, holders, shares_text
+from console.triage.limits import Cap, Level, clears, holder_text, holders, shares_text
 from console.triage.words import amount, figure, name, some, span
 
 _BUDGETS = {"minutes", "run minutes", "minutes per job"}
@@ -17,7 +18,7 @@ def stated_limit(case: Case) -> Found:
     reason = case.reason
     if reason.per in _BUDGETS:
         return _budget(case)
-    levels = [level for level in case.limits.chain(case.row) if _names(case, level)]
+    levels = case.limits.chain(case.row, only=lambda cap: _names(case, cap))
     blocking = [level for level in levels if level.blocks]
     if blocking:
         return describe(case, tightest(blocking), stated=True)
@@ -26,12 +27,17 @@ def stated_limit(case: Case) -> Found:
 
 def derived_limits(case: Case, most: int = 2) -> list[Found]:
     """Return limits that block the job and that nobody stated, the tightest first; impossible ones before full ones."""
-    enforce = case.board.rules.enforce
-    if enforce and not {"limits", "safe", "all", "qos"}.intersection(enforce):
+    if not enforced(case.board):
         return []
     blocking = [level for level in case.limits.chain(case.row) if level.blocks and level.asked > 0]
     ordered = sorted(blocking, key=lambda level: (not level.never, level.left))
     return [describe(case, level, stated=False) for level in ordered[:most]]
+
+
+def enforced(board: Board) -> bool:
+    """Return whether Slurm applies limits at all (AccountingStorageEnforce); where it did not say, it does."""
+    enforce = board.rules.enforce
+    return not enforce or bool({"limits", "safe", "all", "qos"}.intersection(enforce))
 
 
 def tightest(levels: Sequence[Level]) -> Level:
@@ -39,11 +45,16 @@ def tightest(levels: Sequence[Level]) -> Level:
     return min(levels, key=lambda level: (not level.never, level.left if level.used is not None else level.limit))
 
 
-def _names(case: Case, level: Level) -> bool:
+def beyond_limit(case: Case) -> Found | None:
+    """Return the limit that the job could not meet even if nobody used anything of it; None where there is none."""
+    level = next((one for one in case.limits.chain(case.row) if one.never and one.asked > 0), None)
+    return None if level is None else describe(case, level, stated=False)
+
+
+def _names(case: Case, cap: Cap) -> bool:
     reason = case.reason
-    per = level.per == reason.per or (reason.over == "assoc" and reason.per == "user" and level.per == "user")
-    over = level.over == reason.over or (level.over == "queue" and reason.over == "qos")
-    return per and over and (not reason.resource or level.resource == reason.resource)
+    over = cap.over == reason.over or (cap.over == "queue" and reason.over == "qos")
+    return cap.per == reason.per and over and (not reason.resource or cap.resource == reason.resource)
 
 
 def describe(case: Case, level: Level, *, stated: bool) -> Found:
@@ -54,61 +65,61 @@ def describe(case: Case, level: Level, *, stated: bool) -> Found:
 
 
 def _impossible(case: Case, level: Level, *, stated: bool) -> Found:
-    resource, model = level.resource, level.model
     if level.per == "wall":
         asked, cap = span(level.asked), span(level.limit)
-        says = _("asks {asked}; {whose} allows at most {cap}").format(asked=asked, whose=level.label, cap=cap)
-        short = _("time limit {asked}; {whose} allows {cap}").format(asked=asked, whose=level.label, cap=cap)
-        better = _("a limit of at most {cap} can start").format(cap=cap)
-        step = _("lower its time limit to at most {cap}, or use another QOS or partition").format(cap=cap)
+        short = _("time limit {asked}; {whose} allows {cap}")
     else:
-        asked, cap = amount(level.asked, resource, model), amount(level.limit, resource, model)
-        forms = {
-            "job": _("asks {asked}; {whose} allows at most {cap} a job"),
-            "node": _("asks {asked} a node; {whose} allows at most {cap} a node"),
-            "minimum": _("asks {asked}; {whose} wants at least {cap} a job"),
-        }
-        says = forms.get(level.per, _("asks {asked}; {whose} allows {cap} in all")).format(
-            asked=asked, whose=level.label, cap=cap
+        asked, cap = (amount(value, level.resource, level.model) for value in (level.asked, level.limit))
+        short = (
+            _("{asked}; {whose} wants at least {cap}") if level.per == "minimum" else _("{asked}; {whose} allows {cap}")
         )
-        short = _("{asked}; {whose} allows {cap}").format(asked=asked, whose=level.label, cap=cap)
-        better = _("at most {cap} can start").format(cap=cap)
-        step = _("split it, ask for at most {cap}, use another QOS, or have the cap raised").format(cap=cap)
-        if level.per == "minimum":
-            short = _("{asked}; {whose} wants at least {cap}").format(asked=asked, whose=level.label, cap=cap)
-            better = _("at least {cap} can start").format(cap=cap)
-            step = _("ask for at least {cap}, or use another QOS").format(cap=cap)
+    short = short.format(asked=asked, whose=level.whole, cap=cap)
+    if case.brief:
+        return case.found(Cause.NEVER_FITS, "never", short, short, stated=stated)
+    forms = {
+        "wall": _("asks {asked}; {whose} allows at most {cap}"),
+        "job": _("asks {asked}; {whose} allows at most {cap} a job"),
+        "node": _("asks {asked} a node; {whose} allows at most {cap} a node"),
+        "minimum": _("asks {asked}; {whose} wants at least {cap} a job"),
+        "user": _("asks {asked}; {whose} allows {cap} a user"),
+        "account": _("asks {asked}; {whose} allows {cap} an account"),
+        "group": _("asks {asked}; {whose} allows {cap} in all"),
+    }
+    steps = {
+        "wall": _("lower its time limit to at most {cap}, or use another QOS or partition"),
+        "minimum": _("ask for at least {cap}, or use another QOS"),
+    }
+    step = steps.get(level.per, _("split it, ask for at most {cap}, use another QOS, or have the cap raised"))
+    better = _("at least {cap} can start") if level.per == "minimum" else _("at most {cap} can start")
+    if level.per == "wall":
+        better = _("a limit of at most {cap} can start")
     return case.found(
         Cause.NEVER_FITS,
         "never",
         short,
-        says,
+        forms[level.per].format(asked=asked, whose=level.whole, cap=cap),
         *_limit_evidence(case, level),
         stated=stated,
         who=_("owner or admin"),
-        next_step=step,
-        counterfactual=better,
+        next_step=step.format(cap=cap),
+        counterfactual=better.format(cap=cap),
     )
 
 
 def _full(case: Case, level: Level, *, stated: bool) -> Found:
     resource, model = level.resource, level.model
-    used, cap = amount(level.used, resource, model), amount(level.limit, resource, model)
-    left = amount(level.left, resource, model)
+    cap, left = amount(level.limit, resource, model), amount(level.left, resource, model)
+    free = left if resource == "memory" else figure(level.left)
+    short = _("quota: {whose} has {left} of {cap} left").format(whose=level.label, left=free, cap=cap)
+    if case.brief:
+        return case.found(Cause.QUOTA_FULL, "wait", short, short, stated=stated)
+    used = amount(level.used, resource) if resource == "memory" else figure(level.used)
     if resource == "jobs":
-        says = _("{whose}: {used} of at most {cap}").format(whose=level.label, used=figure(level.used), cap=cap)
+        says = _("{whose}: {used} of at most {cap}").format(whose=level.label, used=used, cap=cap)
     else:
         says = _("{whose} uses {used} of its {cap}: {left} left; this asks {asked}").format(
-            whose=level.label,
-            used=figure(level.used) if resource != "memory" else used,
-            cap=cap,
-            left=left,
-            asked=amount(level.asked, resource, model),
+            whose=level.label, used=used, cap=cap, left=left, asked=amount(level.asked, resource, model)
         )
-    plain = figure(level.left) if resource != "memory" else left
-    short = _("quota: {whose} has {left} of {cap} left").format(whose=level.label, left=plain, cap=cap)
-    if case.brief:
-        return case.found(Cause.QUOTA_FULL, "wait", short, says, stated=stated)
     rows = holders(case.board, level)
     at, freeing = clears(case.board, level, rows)
     facts = list(_limit_evidence(case, level))

@@ -6,34 +6,61 @@ read from `quotas` and `queues`, so that the same findings serve them.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
-from typing import Any, Literal
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
 
-from connectors.rules import SlurmAssociation, SlurmQos
+from connectors.rules import SlurmPartition
 from connectors.text import _
 from console.triage.board import Board, Row, end_of, own, partitions_of
 from console.triage.words import amount, clock, name, some
 
 Per = Literal["group", "user", "account", "job", "node", "minimum", "wall"]
+Over = Literal["qos", "assoc", "queue"]
 RESOURCES = {"cpu": "cpu", "mem": "memory", "node": "node", "gres/gpu": "gpu"}
+
+
+class Cap(NamedTuple):
+    """One limit as it stands, whoever asks; `inherited` ones count only where no nearer level sets the same."""
+
+    scope: str
+    over: Over
+    per: Per
+    resource: str
+    model: str | None
+    limit: float
+    inherited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One limit: `scope` is whom it counts (see `Board.members`), `used` None where it counts one job only."""
+    """One limit for one job: `scope` is whom it counts (see `Board.members`), `used` None where it counts one job."""
 
     scope: str
-    label: str
-    over: Literal["qos", "assoc", "queue"]
+    over: Over
     per: Per
     resource: str
     model: str | None
     limit: float
     used: float | None
     asked: float
+
+    @property
+    def label(self) -> str:
+        """Return whose limit it is, as words."""
+        base, _at, who = self.scope.partition("@")
+        if not who:
+            return _label(base)
+        kind, _colon, value = who.partition(":")
+        form = _("user {who} in {scope}") if kind == "user" else _("account {who} in {scope}")
+        return form.format(who=name(value), scope=_label(base))
+
+    @property
+    def whole(self) -> str:
+        """Return whose limit it is, without the user or account that it is counted for."""
+        return _label(self.scope.partition("@")[0])
 
     @property
     def left(self) -> float:
@@ -84,9 +111,18 @@ def _label(scope: str) -> str:
     return named.get(kind, _("queue {name}")).format(name=name(rest or scope))
 
 
-def _part(scope: str, kind: str, who: str) -> tuple[str, str]:
-    label = _("user {user} in {scope}") if kind == "user" else _("account {user} in {scope}")
-    return f"{scope}@{kind}:{who}", label.format(user=name(who), scope=_label(scope))
+def _caps(scope: str, over: Over, per: Per, limits: Mapping[str, float], *, inherited: bool = False) -> list[Cap]:
+    return [
+        Cap(scope, over, per, *split_tres(tres), limit, inherited)
+        for tres, limit in limits.items()
+        if math.isfinite(limit)
+    ]
+
+
+def _cap(scope: str, over: Over, per: Per, resource: str, limit: float | None, *, inherited: bool = False) -> list[Cap]:
+    if limit is None or not math.isfinite(limit):
+        return []
+    return [Cap(scope, over, per, resource, None, limit, inherited)]
 
 
 class Limits:
@@ -95,169 +131,132 @@ class Limits:
     def __init__(self, board: Board) -> None:
         """Read nothing yet."""
         self.board = board
-        self._stated: dict[tuple[str, str, str | None], float] | None = None
+        self._by_scope: dict[str, tuple[Cap, ...]] = {}
+        self._chains: dict[tuple[tuple[str, ...], str, str], list[tuple[Cap, str, float | None]]] = {}
+
+    @cached_property
+    def _quotas(self) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        for row in self.board.snapshot.quotas.to_dicts():
+            found.setdefault(row["queue"] or "", []).append(row)
+        return found
+
+    @cached_property
+    def _queues(self) -> dict[str, Row]:
+        return {row["id"]: row for row in self.board.snapshot.queues.to_dicts() if row["id"]}
+
+    @cached_property
+    def _stated(self) -> dict[tuple[str, str, str | None], float]:
+        return {
+            (queue, _resource(row["resource"]), row["model"].lower() if row["model"] else None): row["used"]
+            for queue, rows in self._quotas.items()
+            for row in rows
+            if row["used"] is not None
+        }
 
     def used(self, scope: str, resource: str, model: str | None) -> float:
         """Return the usage that the system states for a scope, else the sum over its running jobs."""
-        if self._stated is None:
-            self._stated = {}
-            for row in self.board.snapshot.quotas.to_dicts():
-                if row["used"] is not None and row["queue"]:
-                    model_key = row["model"].lower() if row["model"] else None
-                    self._stated[row["queue"], _resource(row["resource"]), model_key] = row["used"]
         stated = self._stated.get((scope, resource, model.lower() if model else None))
         return self.board.usage.of(scope, resource, model) if stated is None else stated
 
-    def chain(self, row: Row) -> list[Level]:
-        """Return every limit that this job counts against, the tightest scope first within a resource."""
-        rules = self.board.rules
-        levels = list(self._from_tables(row))
-        if rules.qos is not None:
-            levels = [*self._from_qos(row), *(one for one in levels if not one.scope.startswith("qos:"))]
-        if rules.associations is not None:
-            slurm = ("account:", "assoc:")
-            levels = [*self._from_accounts(row), *(one for one in levels if not one.scope.startswith(slurm))]
-        return levels
+    def caps(self, scope: str) -> tuple[Cap, ...]:
+        """Return the limits of one scope: from Slurm's rules where they could be read, else from the tables."""
+        if scope not in self._by_scope:
+            rules, kind = self.board.rules, scope.partition(":")[0]
+            if kind == "qos" and rules.qos is not None:
+                found = self._of_qos(scope)
+            elif kind in {"account", "assoc"} and rules.associations is not None:
+                found = self._of_association(scope)
+            else:
+                found = self._of_tables(scope)
+            self._by_scope[scope] = tuple(found)
+        return self._by_scope[scope]
 
-    def _group(
-        self, scope: str, over: Literal["qos", "assoc"], limits: Mapping[str, float], row: Row
-    ) -> Iterator[Level]:
-        for tres, limit in limits.items():
-            resource, model = split_tres(tres)
-            if math.isfinite(limit):
-                yield Level(
-                    scope,
-                    _label(scope),
-                    over,
-                    "group",
-                    resource,
-                    model,
-                    limit,
-                    self.used(scope, resource, model),
-                    asked(row, resource, model),
-                )
+    def chain(self, row: Row, only: Callable[[Cap], bool] | None = None) -> list[Level]:
+        """Return every limit that this job counts against: the partition's, its QOS', its own, and each account's.
 
-    def _share(
-        self, scope: str, kind: Literal["user", "account"], who: str, limits: Mapping[str, float], row: Row
-    ) -> Iterator[Level]:
-        part, label = _part(scope, kind, who)
-        for tres, limit in limits.items():
-            resource, model = split_tres(tres)
-            if math.isfinite(limit):
-                used = self.board.usage.of(part, resource, model)
-                yield Level(part, label, "qos", kind, resource, model, limit, used, asked(row, resource, model))
+        `only` picks some of them.
+        """
+        return [
+            Level(scope, cap.over, cap.per, cap.resource, cap.model, cap.limit, used, _asked_of(cap, row))
+            for cap, scope, used in self._counted(row)
+            if only is None or only(cap)
+        ]
 
-    def _each(
-        self, scope: str, over: Literal["qos", "assoc"], per: Per, limits: Mapping[str, float], row: Row
-    ) -> Iterator[Level]:
-        for tres, limit in limits.items():
-            resource, model = split_tres(tres)
-            if math.isfinite(limit):
-                want = asked(row, resource, model)
-                if per == "node":
-                    want = _per_node(row, resource, want)
-                yield Level(scope, _label(scope), over, per, resource, model, limit, None, want)
-
-    def _from_qos(self, row: Row) -> Iterator[Level]:
+    def _counted(self, row: Row) -> list[tuple[Cap, str, float | None]]:
+        """Return the limits with whom each counts for this job, and what those use; the same for all jobs of a kind."""
         user, account = row.get("user") or "", own(row, "slurm_account", "team") or ""
-        for scope in self.board.scopes(row):
-            qos = self.board.qos.get(scope[4:]) if scope.startswith("qos:") else None
-            if qos is None:
-                continue
-            yield from self._group(scope, "qos", qos.grp_tres, row)
-            yield from self._share(scope, "user", user, qos.max_tres_per_user, row)
-            yield from self._share(scope, "account", account, qos.max_tres_per_account, row)
-            yield from self._each(scope, "qos", "job", qos.max_tres_per_job, row)
-            yield from self._each(scope, "qos", "node", qos.max_tres_per_node, row)
-            yield from self._each(scope, "qos", "minimum", qos.min_tres_per_job, row)
-            yield from self._counts_of_qos(scope, qos, user, account)
-            if math.isfinite(qos.max_wall_s):
-                want = _wall(row)
-                yield Level(scope, _label(scope), "qos", "wall", "wall", None, qos.max_wall_s, None, want)
+        scopes = self.board.scopes(row)
+        key = (scopes, user, account)
+        if key not in self._chains:
+            nearer: set[tuple[str, str, str | None]] = set()
+            found: list[tuple[Cap, str, float | None]] = []
+            for scope in scopes:
+                here = [cap for cap in self.caps(scope) if not cap.inherited or cap[2:5] not in nearer]
+                nearer.update(cap[2:5] for cap in here if cap.inherited)
+                found.extend((cap, *self._whom(cap, user, account)) for cap in here)
+            self._chains[key] = found
+        return self._chains[key]
 
-    def _counts_of_qos(self, scope: str, qos: SlurmQos, user: str, account: str) -> Iterator[Level]:
-        usage = self.board.usage
-        if math.isfinite(qos.grp_jobs):
-            used = usage.of(scope, "jobs")
-            yield Level(scope, _label(scope), "qos", "group", "jobs", None, qos.grp_jobs, used, 1)
-        kinds: tuple[tuple[Literal["user", "account"], str, float], ...] = (
-            ("user", user, qos.max_jobs_per_user),
-            ("account", account, qos.max_jobs_per_account),
-        )
-        for kind, who, limit in kinds:
-            if math.isfinite(limit):
-                part, label = _part(scope, kind, who)
-                yield Level(part, label, "qos", kind, "jobs", None, limit, usage.of(part, "jobs"), 1)
+    def _whom(self, cap: Cap, user: str, account: str) -> tuple[str, float | None]:
+        if cap.per == "group":
+            return cap.scope, self.used(cap.scope, cap.resource, cap.model)
+        if cap.per not in {"user", "account"}:
+            return cap.scope, None
+        # an association's own limit counts the association, a QOS' the user or account in it
+        who = user if cap.per == "user" else account
+        scope = f"assoc:{account}/{user}" if cap.inherited else f"{cap.scope}@{cap.per}:{who}"
+        return scope, self.board.usage.of(scope, cap.resource, cap.model)
 
-    def _from_accounts(self, row: Row) -> Iterator[Level]:
-        board, user = self.board, row.get("user") or ""
-        account = own(row, "slurm_account", "team")
-        chain: list[tuple[str, SlurmAssociation]] = []
-        if account and (account, user) in board.associations:
-            chain.append((f"assoc:{account}/{user}", board.associations[account, user]))
-        for one in board.account_chain(account):
-            if (one, "") in board.associations:
-                chain.append((f"account:{one}", board.associations[one, ""]))
-        inherited: set[str] = set()
-        for scope, assoc in chain:
-            yield from self._group(scope, "assoc", assoc.grp_tres, row)
-            if math.isfinite(assoc.grp_jobs):
-                used = board.usage.of(scope, "jobs")
-                yield Level(scope, _label(scope), "assoc", "group", "jobs", None, assoc.grp_jobs, used, 1)
-            # Max limits are inherited: the nearest level that sets one is the one that counts
-            yield from self._nearest(scope, assoc, inherited, row)
+    def _of_qos(self, scope: str) -> list[Cap]:
+        qos = self.board.qos.get(scope[4:])
+        if qos is None:
+            return []
+        return [
+            *_caps(scope, "qos", "group", qos.grp_tres),
+            *_caps(scope, "qos", "user", qos.max_tres_per_user),
+            *_caps(scope, "qos", "account", qos.max_tres_per_account),
+            *_caps(scope, "qos", "job", qos.max_tres_per_job),
+            *_caps(scope, "qos", "node", qos.max_tres_per_node),
+            *_caps(scope, "qos", "minimum", qos.min_tres_per_job),
+            *_cap(scope, "qos", "group", "jobs", qos.grp_jobs),
+            *_cap(scope, "qos", "user", "jobs", qos.max_jobs_per_user),
+            *_cap(scope, "qos", "account", "jobs", qos.max_jobs_per_account),
+            *_cap(scope, "qos", "wall", "wall", qos.max_wall_s),
+        ]
 
-    def _nearest(self, scope: str, assoc: SlurmAssociation, seen: set[str], row: Row) -> Iterator[Level]:
-        board, user = self.board, row.get("user") or ""
-        per_job = {tres: limit for tres, limit in assoc.max_tres_per_job.items() if f"job {tres}" not in seen}
-        yield from self._each(scope, "assoc", "job", per_job, row)
-        per_node = {tres: limit for tres, limit in assoc.max_tres_per_node.items() if f"node {tres}" not in seen}
-        yield from self._each(scope, "assoc", "node", per_node, row)
-        if math.isfinite(assoc.max_wall_s) and "wall" not in seen:
-            seen.add("wall")
-            yield Level(scope, _label(scope), "assoc", "wall", "wall", None, assoc.max_wall_s, None, _wall(row))
-        if math.isfinite(assoc.max_jobs) and "jobs" not in seen:
-            seen.add("jobs")
-            account = own(row, "slurm_account", "team")
-            mine = f"assoc:{account}/{user}"
-            yield Level(
-                mine, _label(mine), "assoc", "user", "jobs", None, assoc.max_jobs, board.usage.of(mine, "jobs"), 1
-            )
-        seen.update(f"job {tres}" for tres in per_job)
-        seen.update(f"node {tres}" for tres in per_node)
+    def _of_association(self, scope: str) -> list[Cap]:
+        kind, _colon, rest = scope.partition(":")
+        account, _slash, user = rest.partition("/") if kind == "assoc" else (rest, "", "")
+        assoc = self.board.associations.get((account, user))
+        if assoc is None:
+            return []
+        return [
+            *_caps(scope, "assoc", "group", assoc.grp_tres),
+            *_cap(scope, "assoc", "group", "jobs", assoc.grp_jobs),
+            *_caps(scope, "assoc", "job", assoc.max_tres_per_job, inherited=True),
+            *_caps(scope, "assoc", "node", assoc.max_tres_per_node, inherited=True),
+            *_cap(scope, "assoc", "wall", "wall", assoc.max_wall_s, inherited=True),
+            *_cap(scope, "assoc", "user", "jobs", assoc.max_jobs, inherited=True),
+        ]
 
-    def _from_tables(self, row: Row) -> Iterator[Level]:
-        scopes = set(self.board.scopes(row))
-        for quota in self.board.snapshot.quotas.to_dicts():
+    def _of_tables(self, scope: str) -> list[Cap]:
+        over, found = _over(scope), []
+        for quota in self._quotas.get(scope, ()):
             limit = quota["limit"]
             if limit is None and quota["nominal"] is not None and quota["borrow_limit"] is not None:
                 limit = quota["nominal"] + quota["borrow_limit"]
-            if quota["queue"] not in scopes or limit is None or not math.isfinite(limit):
-                continue
-            resource, model, scope = _resource(quota["resource"]), quota["model"], quota["queue"]
-            used = self.used(scope, resource, model)
-            yield Level(
-                scope, _label(scope), _over(scope), "group", resource, model, limit, used, asked(row, resource, model)
-            )
-        for queue in self.board.snapshot.queues.to_dicts():
-            if queue["id"] in scopes:
-                yield from self._from_queue(queue, row)
-
-    def _from_queue(self, queue: Row, row: Row) -> Iterator[Level]:
-        scope = queue["id"]
-        label, over = _label(scope), _over(scope)
-        if (limit := queue["max_gpus_per_job"]) is not None and math.isfinite(limit):
-            yield Level(scope, label, over, "job", "gpu", None, limit, None, asked(row, "gpu"))
-        if (limit := queue["max_gpus_per_user"]) is not None and math.isfinite(limit):
-            part, of_user = _part(scope, "user", row.get("user") or "")
-            yield Level(
-                part, of_user, over, "user", "gpu", None, limit, self.board.usage.of(part, "gpu"), asked(row, "gpu")
-            )
-        if (limit := queue["max_run_s"]) is not None and math.isfinite(limit) and not scope.startswith("partition:"):
-            yield Level(scope, label, over, "wall", "wall", None, limit, None, _wall(row))
+            if limit is not None and math.isfinite(limit):
+                found.append(Cap(scope, over, "group", _resource(quota["resource"]), quota["model"], limit))
+        if (queue := self._queues.get(scope)) is not None:
+            found.extend(_cap(scope, over, "job", "gpu", queue["max_gpus_per_job"]))
+            found.extend(_cap(scope, over, "user", "gpu", queue["max_gpus_per_user"]))
+            if not scope.startswith("partition:"):  # a partition's time limit is a finding of its own
+                found.extend(_cap(scope, over, "wall", "wall", queue["max_run_s"]))
+        return found
 
 
-def _over(scope: str) -> Literal["qos", "assoc", "queue"]:
+def _over(scope: str) -> Over:
     if scope.startswith("qos:"):
         return "qos"
     return "assoc" if scope.startswith(("account:", "assoc:")) else "queue"
@@ -267,6 +266,13 @@ def _resource(word: str | None) -> str:
     if word is None:
         return "gpu"
     return {"mem": "memory", "gres/gpu": "gpu", "cpus": "cpu", "nodes": "node"}.get(word, word)
+
+
+def _asked_of(cap: Cap, row: Row) -> float:
+    if cap.per == "wall":
+        return _wall(row)
+    want = asked(row, cap.resource, cap.model)
+    return _per_node(row, cap.resource, want) if cap.per == "node" else want
 
 
 def _per_node(row: Row, resource: str, total: float) -> float:
@@ -328,6 +334,6 @@ def shares_text(rows: list[Row], level: Level) -> str:
     return some(parts, 3)
 
 
-def partition_limits(board: Board, row: Row) -> list[Any]:
+def partition_limits(board: Board, row: Row) -> list[SlurmPartition]:
     """Return the partitions of a job that the rules know."""
     return [board.partitions[part] for part in partitions_of(row) if part in board.partitions]

@@ -68,7 +68,7 @@ class Room:
         """Take the nodes of the job's partition, GPU model, pins and features as candidates."""
         self.board, self.row = board, row
         parts = partitions_of(row)
-        self.in_partition = [node for node in board.nodes if _belongs(board, node, parts)]
+        self.in_partition = board.in_partitions(parts)
         pins = frozenset(row.get("requested_nodes") or ())
         model, constraint = row.get("gpu_model"), row.get("constraint")
         self.pins = tuple(sorted(pins))
@@ -259,15 +259,6 @@ def _enough(have: float | None, want: float) -> bool:
 
 def _known(value: float | None) -> float:
     return math.inf if value is None else value
-
-
-def _belongs(board: Board, node: Node, parts: tuple[str, ...]) -> bool:
-    if not parts:
-        return True
-    if node.partitions:
-        return not node.partitions.isdisjoint(parts)
-    listed = [board.partitions[part].nodes for part in parts if part in board.partitions]
-    return any(node.name in nodes for nodes in listed) if any(listed) else True
 
 
 def matches(constraint: str, features: frozenset[str]) -> bool:

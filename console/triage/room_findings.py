@@ -12,7 +12,7 @@ from connectors.text import _, plural
 from console.triage.board import Node, Row, end_of
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause, Evidence
-from console.triage.room import Room
+from console.triage.room import Ask, Room
 from console.triage.words import amount, clock, figure, hosts, jobs_count, name, quoted, some, span
 
 _LONG_COMPLETING_S = 600
@@ -200,9 +200,9 @@ def _stranded(case: Case, at: datetime | None, facts: tuple[Evidence, ...], *, s
     word = _("memory") if by_memory else _("CPUs")
     have, want = (node.memory_free, room.ask.memory) if by_memory else (node.cpus_free, room.ask.cpus)
     total = node.memory if by_memory else node.cpus
-    holder = _largest_holder(case, node.name, "memory_bytes" if by_memory else "cpus")
+    holder = None if case.brief else _largest_holder(case, node.name, "memory_bytes" if by_memory else "cpus")
     evidence = list(facts)
-    if holder and not case.brief:
+    if holder:
         share = (holder["memory_bytes" if by_memory else "cpus"] or 0.0) / (len(holder["nodelist"] or ()) or 1)
         text = _("{job} of {user} holds {held} of {total} on {node} with {gpus}").format(
             job=name(holder["id"]),
@@ -307,8 +307,10 @@ def _outage_first(room: Room) -> bool:
 def completing(case: Case, *, stated: bool) -> Found | None:
     """Return HOLDING_AFTER_END where ended jobs still hold what this one needs."""
     room = case.room
+    if not case.board.completing or room.fits_now:
+        return None
     rows = [row for row in room.on_candidates if row["state"] == "completing"]
-    if not rows or room.fits_now:
+    if not rows:
         return None
     held = {host for row in rows for host in row["nodelist"] or ()}
     others = [row for row in room.on_candidates if row["state"] != "completing"]
@@ -387,44 +389,40 @@ def reserved(case: Case, *, stated: bool) -> Found | None:
     return None
 
 
-def too_large(case: Case, *, sure: bool) -> Found | None:
-    """Return NEVER_FITS where no set of nodes could ever hold it.
+def oversize(case: Case) -> Found | None:
+    """Return NEVER_FITS by sizes and counts alone: more GPUs than any node has, or more nodes than there are.
 
-    `sure` asks for sizes and counts alone: a GPU model or a feature that is spelled otherwise is no proof.
+    A GPU model or a feature that is spelled otherwise than on the nodes is no proof, so neither is looked at.
     """
-    room = case.room
-    if not room.in_partition:
+    nodes = case.board.in_partitions(case.partitions)
+    if not nodes:
         return None
-    most = max((node.gpus or 0.0 for node in room.in_partition), default=0.0)
-    if room.ask.per_node > most and not room.ask.spread and all(node.gpus is not None for node in room.in_partition):
+    most = case.board.most_gpus(case.partitions)
+    ask = Ask.of(case.row, most or 0.0)
+    if most is not None and ask.per_node > most and not ask.spread:
+        asked, largest = amount(ask.per_node, "gpu"), figure(most)
         says = _("asks {ask} a node; the largest node of {partition} has {most}").format(
-            ask=amount(room.ask.per_node, "gpu"), partition=case.partition, most=figure(most)
+            ask=asked, partition=case.partition, most=largest
         )
+        short = _("{ask} a node; largest node has {most}").format(ask=asked, most=largest)
+        step = _("ask for at most {most} GPUs a node, over more nodes").format(most=largest)
+        better = _("at most {most} GPUs a node can ever start").format(most=largest)
         return case.found(
-            Cause.NEVER_FITS,
-            "never",
-            _("{ask} a node; largest node has {most}").format(ask=amount(room.ask.per_node, "gpu"), most=figure(most)),
-            says,
-            stated=False,
-            who=_("owner"),
-            next_step=_("ask for at most {most} GPUs a node, over more nodes").format(most=figure(most)),
-            counterfactual=_("at most {most} GPUs a node can ever start").format(most=figure(most)),
+            Cause.NEVER_FITS, "never", short, says, stated=False, who=_("owner"), next_step=step, counterfactual=better
         )
-    if room.ask.nodes > len(room.in_partition):
-        says = _("asks {ask} nodes; {partition} has {have}").format(
-            ask=figure(room.ask.nodes), partition=case.partition, have=figure(len(room.in_partition))
-        )
-        return case.found(
-            Cause.NEVER_FITS,
-            "never",
-            says,
-            says,
-            stated=False,
-            who=_("owner"),
-            next_step=_("ask for at most {have} nodes").format(have=figure(len(room.in_partition))),
-        )
-    if sure or not room.never:
-        return None
+    if ask.nodes > len(nodes):
+        asked, largest = figure(ask.nodes), figure(len(nodes))
+        says = _("asks {ask} nodes; {partition} has {have}").format(ask=asked, partition=case.partition, have=largest)
+        step = _("ask for at most {have} nodes").format(have=largest)
+        return case.found(Cause.NEVER_FITS, "never", says, says, stated=False, who=_("owner"), next_step=step)
+    return None
+
+
+def too_large(case: Case) -> Found | None:
+    """Return NEVER_FITS where no set of nodes could ever hold it, its GPU model and features included."""
+    room = case.room
+    if (found := oversize(case)) is not None or not room.in_partition or not room.never:
+        return found
     says = _("needs {shape}; {count} nodes of {partition} could ever hold that").format(
         shape=_shape(room), count=figure(len(room.capable)), partition=case.partition
     )

@@ -15,12 +15,14 @@ from console.triage.board import end_of, partitions_of
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause, Evidence
 from console.triage.limit_findings import derived_limits, stated_limit
-from console.triage.room_findings import busy, nodes_say, outage, reserved, too_large
+from console.triage.room_findings import busy, nodes_say, outage, oversize, reserved
 from console.triage.slurm_line import line
 from console.triage.words import hosts, name, some, span
 
 _UNAVAILABLE = re.compile(r"Unavailable(?:Nodes)?:(?P<nodes>[^()\s]+)", re.IGNORECASE)
 _NODE_CAUSES = frozenset({Cause.ALL_BUSY, Cause.SHAPE_NO_FIT})
+# Topics whose own explainer has already compared what is asked with what there is.
+CHECKED = frozenset({"constraints", "invalid", "access", "part_time", "part_nodes"})
 _IN_LINE = frozenset({"resources", "priority", "down_text", "none", "nodes", "limit", "plain"})
 
 
@@ -35,37 +37,28 @@ def explain(case: Case) -> list[Found]:
         if (one.finding.cause, one.finding.says) not in seen and not _told(one, found):
             found.append(one)
             seen.add((one.finding.cause, one.finding.says))
-    return _in_order(case, found)
-
-
-def _told(one: Found, found: list[Found]) -> bool:
-    nodes = {Cause.ALL_BUSY, Cause.SHAPE_NO_FIT}
-    return any(
-        (before.finding.cause == one.finding.cause
-        and one.finding.cause != Cause.QUOTA_FULL)
-        or {before.finding.cause, one.finding.cause} <= nodes
-        for before in found
-    )
-
-
-def _in_order(case: Case, found: list[Found]) -> list[Found]:
-    first = found[0]
-    impossible = [one for one in found if one.verdict == "never" and one is not first]
-    if impossible and first.verdict != "never":
+    impossible = [one for one in found if one.verdict == "never" and one is not found[0]]
+    if impossible and found[0].verdict != "never":
+        # what can never be met binds before anything that passes
         return [*impossible, *(one for one in found if one not in impossible)]
     return found
 
 
+def _told(one: Found, found: list[Found]) -> bool:
+    cause = one.finding.cause
+    for before in found:
+        told = before.finding.cause
+        if (told == cause and cause != Cause.QUOTA_FULL) or {told, cause} <= _NODE_CAUSES:
+            return True
+    return False
+
+
 def _more(case: Case) -> list[Found]:
     topic = case.reason.topic
-    more: list[Found] = []
-    sure = topic in {"resources", "priority", "down_text", "limit"}
-    if (large := too_large(case, sure=sure)) is not None:
-        more.append(large)
-    if (late := gates.over_partition_time(case)) is not None:
-        more.append(late)
-    if topic in {"constraints", "invalid", "access", "part_time", "part_nodes"}:
-        return more
+    if topic in CHECKED:
+        return []
+    large = oversize(case)
+    more = [one for one in (large, gates.over_partition_time(case)) if one is not None]
     more.extend(derived_limits(case))
     if topic in _IN_LINE and large is None and case.room.candidates:
         more.extend(nodes_say(case, stated=False))

@@ -1,4 +1,4 @@
-"""Slurm's reasons that are no queue: a time, another job, a person, a licence, a name that is wrong, a door that is shut."""
+"""Slurm's reasons that are no queue: a time, another job, a person, a licence, a wrong name, a closed door."""
 
 import math
 import re
@@ -26,9 +26,8 @@ class _Parent:
     def __init__(self, case: Case, kind: str, job: str) -> None:
         """Look it up."""
         self.kind, self.id = kind.lower(), job
-        self.row: Row | None = case.board.by_id.get(job) or case.board.by_id.get(
-            job.partition("+")[0].partition("_")[0]
-        )
+        base = job.partition("+")[0].partition("_")[0]
+        self.row: Row | None = case.board.find(job) or case.board.find(base)
         self.state: str | None = self.row["state"] if self.row else None
 
     @property
@@ -62,11 +61,12 @@ def parents(case: Case) -> list[_Parent]:
 
 def dependency(case: Case) -> list[Found]:
     """Return GATED: which job it waits for, how that one stands, and whether it can ever come true."""
-    waits = parents(case)
+    waits, text = parents(case), case.row.get("dependency")
     broken = [one for one in waits if one.kept_from]
+    if "?" in (text or "") and len(broken) < len(waits):
+        broken = []  # one of several is enough
     if case.reason.tail == "never" or broken:
         return [_never(case, broken or waits)]
-    text = case.row.get("dependency")
     if not waits and text and "singleton" in text.lower():
         return [_singleton(case)]
     if not waits:
@@ -76,23 +76,21 @@ def dependency(case: Case) -> list[Found]:
             else _("waits for another job, and the job list does not say which")
         )
         return [case.found(Cause.GATED, "wait", _("waits for another job"), says, who=_("nobody"), next_step=_("wait"))]
+    first = waits[0]
+    short = _("after {job}, which {state}").format(job=name(first.id), state=_state_word(first))
+    if case.brief:
+        return [case.found(Cause.GATED, "wait", short, short)]
     ends = [end_of(one.row, case.now) if one.row and one.state != "pending" else None for one in waits]
     known = None if any(end is None for end in ends) else max(end for end in ends if end is not None)
     listed = some([_parent_text(case, one) for one in waits])
     says = _("waits for {parents}; after that it still has to queue").format(parents=listed)
-    first = waits[0]
-    short = _("after {job}, which {state}").format(job=name(first.id), state=_state_word(first))
     facts = [case.evidence("scontrol show job", f"Dependency={quoted(text or '?')}")]
-    for one in waits:
-        if one.row and one.state == "pending":
-            facts.append(
-                case.evidence(
-                    "squeue",
-                    _("{job} itself is pending: {reason}").format(
-                        job=name(one.id), reason=quoted(one.row["reason_raw"] or "None")
-                    ),
-                )
-            )
+    pending = _("{job} itself is pending: {reason}")
+    facts.extend(
+        case.evidence("squeue", pending.format(job=name(one.id), reason=quoted(one.row["reason_raw"] or "None")))
+        for one in waits
+        if one.row and one.state == "pending"
+    )
     return [
         case.found(
             Cause.GATED,
@@ -162,7 +160,8 @@ def _never(case: Case, broken: list[_Parent]) -> Found:
 
 def _singleton(case: Case) -> Found:
     row = case.row
-    same = [one for one in case.board.holding if one["name"] == row.get("name") and one["user"] == row.get("user")]
+    holding = () if case.brief else case.board.holding
+    same = [one for one in holding if one["name"] == row.get("name") and one["user"] == row.get("user")]
     ends = [end_of(one, case.now) for one in same]
     at = max((end for end in ends if end), default=None) if all(ends) else None
     first = name(same[0]["id"]) if same else _("an earlier one")
@@ -202,13 +201,10 @@ def array(case: Case) -> list[Found]:
     """Return GATED by the `%n` that the owner wrote: not a shortage."""
     row = case.row
     base = (row.get("key") or row["id"] or "").partition("_")[0]
-    running = [
-        one for one in case.board.holding if one["parent_id"] == base or (one["key"] or "").partition("_")[0] == base
-    ]
     throttle = own(row, "slurm_array_throttle")
     if throttle is None and (match := re.search(r"%(\d+)", row["id"] or "")):
         throttle = int(match[1])
-    tasks, active = row.get("tasks") or 1, sum(one["tasks"] or 1 for one in running)
+    tasks, active = row.get("tasks") or 1, case.board.active_tasks.get(base, 0)
     limit = (
         _("%{count} that its owner wrote").format(count=throttle) if throttle else _("throttle that its owner wrote")
     )
@@ -259,7 +255,8 @@ def licenses(case: Case) -> list[Found]:
         )
         return [case.found(Cause.GATED, "wait", _("waits for licences"), says, who=_("nobody"), next_step=_("wait"))]
     label, count, total, used = short_of[0]
-    holders = [(row, _licences(row.get("slurm_licenses")).get(label, 0.0)) for row in case.board.holding]
+    holding = () if case.brief else case.board.holding
+    holders = [(row, _licences(row.get("slurm_licenses")).get(label, 0.0)) for row in holding]
     held = sorted(((row, n) for row, n in holders if n), key=lambda one: -one[1])
     facts = [
         case.evidence(
@@ -619,7 +616,7 @@ def part_time(case: Case) -> list[Found]:
 
 
 def part_nodes(case: Case) -> list[Found]:
-    """Return the partition's node limits against what is asked; the same word also stands for required nodes that are out."""
+    """Return the partition's node limits against what is asked; the word also stands for required nodes that are out."""
     limits, asked = partition_limits(case.board, case.row), case.row.get("nodes") or case.row.get("min_nodes") or 1
     one = max(limits, key=lambda part: part.max_nodes, default=None)
     total = len(case.room.in_partition)
@@ -721,7 +718,7 @@ def constraints(case: Case) -> list[Found]:
                     counterfactual=_better_features(case, constraint),
                 )
             ]
-    if (large := too_large(case, sure=False)) is not None:
+    if (large := too_large(case)) is not None:
         return [
             case.found(
                 Cause.NEVER_FITS,

@@ -2,9 +2,11 @@
 
 from datetime import datetime
 
+import polars as pl
+
 from connectors.notation import NotationError, parse_hostlist
 from connectors.text import _
-from console.triage.board import Row, partitions_of
+from console.triage.board import Board, Row, partitions_of
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause
 from console.triage.slurm_reasons import classify
@@ -19,35 +21,60 @@ def ahead(case: Case) -> list[Row]:
     tiers = case.board.partitions
     own_tier = max((tiers[part].priority_tier for part in parts if part in tiers), default=None)
     found: list[Row] = []
+    shared: dict[tuple[str, ...], bool] = {}
+
+    def shares(theirs: tuple[str, ...]) -> bool:
+        if theirs not in shared:
+            shared[theirs] = any(not node.partitions.isdisjoint(theirs) for node in case.room.candidates)
+        return shared[theirs]
+
     for row in case.board.pending:
         if row["id"] == case.row["id"] or classify(row["reason_raw"]).topic not in _READY:
             continue
         theirs = partitions_of(row)
         tier = max((tiers[part].priority_tier for part in theirs if part in tiers), default=None)
         if own_tier is not None and tier is not None and tier != own_tier:
-            if tier > own_tier and _share_nodes(case, theirs):
+            if tier > own_tier and shares(theirs):
                 found.append(row)
             continue
-        if parts and theirs and parts.isdisjoint(theirs) and not _share_nodes(case, theirs):
+        if parts and theirs and parts.isdisjoint(theirs) and not shares(theirs):
             continue
         if row["priority"] is not None and mine is not None and row["priority"] > mine:
             found.append(row)
     return found
 
 
-def _share_nodes(case: Case, parts: tuple[str, ...]) -> bool:
-    return any(not node.partitions.isdisjoint(parts) for node in case.room.candidates)
+def _brief(case: Case, *, stated: bool) -> Found | None:
+    head, mine = heads(case.board).get(case.row.get("queue")), case.row.get("priority")
+    if head is None or mine is None or head[1] <= mine:
+        return None
+    short = _("behind {job}").format(job=name(head[0]))
+    return case.found(Cause.BEHIND_IN_LINE, "wait", short, short, stated=stated)
+
+
+def heads(board: Board) -> dict[str | None, tuple[str, float]]:
+    """Return the job that is first in line in each queue, and its priority: of those that wait for nodes."""
+    if board.heads is None:
+        jobs = board.snapshot.jobs.filter((pl.col("state") == "pending") & pl.col("priority").is_not_null())
+        ready = [raw for raw in jobs["reason_raw"].unique().to_list() if classify(raw).topic in _READY]
+        first = (
+            jobs.filter(pl.col("reason_raw").is_in(ready))
+            .sort("priority", descending=True, maintain_order=True)
+            .group_by("queue", maintain_order=True)
+            .agg(pl.col("id").first(), pl.col("priority").first())
+        )
+        board.heads = {queue: (job, priority) for queue, job, priority in first.iter_rows()}
+    return board.heads
 
 
 def line(case: Case, *, stated: bool) -> Found | None:
     """Return BEHIND_IN_LINE with the job that nodes are kept for, and the limit that would fit before it; or None."""
-    before = _first_ahead(case) if case.brief else ahead(case)
+    if case.brief:
+        return _brief(case, stated=stated)
+    before = ahead(case)
     if not before:
         return None
     first = before[0]
-    if case.brief:
-        short = _("behind {job}").format(job=name(first["id"]))
-        return case.found(Cause.BEHIND_IN_LINE, "wait", short, short, stated=stated)
     start = _kept_until(case, before)
     keeper = next((row for row in before if row["expected_start_time"] == start), first) if start else first
     planned = [node for node in case.room.usable if node.planned]
@@ -94,21 +121,6 @@ def line(case: Case, *, stated: bool) -> Found | None:
         next_step=_("shorten its time limit, or wait") if better else _("wait"),
         counterfactual=better,
     )
-
-
-def _first_ahead(case: Case) -> list[Row]:
-    mine = case.row.get("priority")
-    for row in case.board.pending:
-        if mine is not None and row["priority"] is not None and row["priority"] <= mine:
-            return []
-        ready = classify(row["reason_raw"]).topic in _READY
-        if (
-            ready
-            and row["id"] != case.row["id"]
-            and (row["queue"] == case.row["queue"] or set(partitions_of(row)) & set(case.partitions))
-        ):
-            return [row]
-    return []
 
 
 def _text(value: object) -> str:

@@ -42,48 +42,110 @@ _PLAIN: dict[str, Reason] = {
     "None": Reason("none", _C.UNKNOWN, "unknown", NOBODY),
     "Resources": Reason("resources", _C.ALL_BUSY, "wait", NOBODY),
     "Priority": Reason("priority", _C.BEHIND_IN_LINE, "wait", NOBODY),
-    "SchedDefer": Reason("plain", _C.BEHIND_IN_LINE, "wait", NOBODY, N_("the scheduler puts off looking at it (SchedDefer)")),  # noqa: E501 - a row of a table
+    "SchedDefer": Reason(
+        "plain", _C.BEHIND_IN_LINE, "wait", NOBODY, N_("the scheduler puts off looking at it (SchedDefer)")
+    ),
     "ReqNodeNotAvail": Reason("nodes", _C.NODE_OUT, "act", ADMIN),
     "NodeDown": Reason("nodes", _C.NODE_OUT, "act", ADMIN),
     "FrontEndDown": Reason("plain", _C.CONTROL_PLANE, "act", ADMIN, N_("no front-end node is up to start it")),
-    "MaxPoweredUpNodes": Reason("plain", _C.ALL_BUSY, "wait", NOBODY, N_("as many nodes are powered up as the site allows")),
+    "MaxPoweredUpNodes": Reason(
+        "plain", _C.ALL_BUSY, "wait", NOBODY, N_("as many nodes are powered up as the site allows")
+    ),
     "MpiPortsBusy": Reason("plain", _C.ALL_BUSY, "wait", NOBODY, N_("all reserved MPI ports are in use")),
     "Dependency": Reason("dependency", _C.GATED, "wait", NOBODY),
     "DependencyNeverSatisfied": Reason("dependency", _C.GATED, "never", OWNER, tail="never"),
     "BeginTime": Reason("begin", _C.GATED, "wait", NOBODY),
     "JobArrayTaskLimit": Reason("array", _C.GATED, "act", OWNER),
     "Licenses": Reason("licenses", _C.GATED, "wait", NOBODY),
-    "BurstBufferResources": Reason("plain", _C.GATED, "wait", NOBODY, N_("the burst buffer has too little room for it now")),
-    "BurstBufferStageIn": Reason("plain", _C.STARTED_NOT_RUNNING, "wait", NOBODY, N_("its data are being copied into the burst buffer")),  # noqa: E501 - a row of a table
-    "BurstBufferOperation": Reason("plain", _C.STARTED_NOT_RUNNING, "act", EITHER, N_("an operation of the burst buffer failed")),
-    "Prolog": Reason("plain", _C.STARTED_NOT_RUNNING, "wait", ADMIN, N_("its nodes are allocated and the prolog still runs on them")),  # noqa: E501 - a row of a table
-    "Cleaning": Reason("plain", _C.HOLDING_AFTER_END, "wait", ADMIN, N_("its earlier run is still being cleaned up on its nodes")),  # noqa: E501 - a row of a table
-    "FedJobLock": Reason("plain", _C.CONTROL_PLANE, "wait", ADMIN, N_("it waits for the clusters of the federation to agree")),
+    "BurstBufferResources": Reason(
+        "plain", _C.GATED, "wait", NOBODY, N_("the burst buffer has too little room for it now")
+    ),
+    "BurstBufferStageIn": Reason(
+        "plain", _C.STARTED_NOT_RUNNING, "wait", NOBODY, N_("its data are being copied into the burst buffer")
+    ),
+    "BurstBufferOperation": Reason(
+        "plain", _C.STARTED_NOT_RUNNING, "act", EITHER, N_("an operation of the burst buffer failed")
+    ),
+    "Prolog": Reason(
+        "plain", _C.STARTED_NOT_RUNNING, "wait", ADMIN, N_("its nodes are allocated and the prolog still runs on them")
+    ),
+    "Cleaning": Reason(
+        "plain", _C.HOLDING_AFTER_END, "wait", ADMIN, N_("its earlier run is still being cleaned up on its nodes")
+    ),
+    "FedJobLock": Reason(
+        "plain", _C.CONTROL_PLANE, "wait", ADMIN, N_("it waits for the clusters of the federation to agree")
+    ),
     "JobHeldUser": Reason("held", _C.HELD, "act", OWNER, tail="user"),
     "JobHeldAdmin": Reason("held", _C.HELD, "act", ADMIN, tail="admin"),
     "JobHoldMaxRequeue": Reason("held", _C.HELD, "act", EITHER, tail="max requeue"),
     "Reservation": Reason("reservation", _C.WINDOW, "wait", NOBODY),
     "ReservationDeleted": Reason("reservation", _C.BAD_REQUEST, "act", OWNER, tail="deleted"),
     "ReservationInvalid": Reason("reservation", _C.BAD_REQUEST, "act", OWNER, tail="invalid"),
-    "PartitionDown": Reason("partition", _C.CLOSED_BY_ADMIN, "act", ADMIN, N_("partition {partition} is down: it starts nothing until an admin sets it up")),  # noqa: E501 - a row of a table
-    "PartitionInactive": Reason("partition", _C.CLOSED_BY_ADMIN, "act", ADMIN, N_("partition {partition} is inactive: it starts nothing until an admin sets it up")),  # noqa: E501 - a row of a table
+    "PartitionDown": Reason(
+        "partition",
+        _C.CLOSED_BY_ADMIN,
+        "act",
+        ADMIN,
+        N_("partition {partition} is down: it starts nothing until an admin sets it up"),
+    ),
+    "PartitionInactive": Reason(
+        "partition",
+        _C.CLOSED_BY_ADMIN,
+        "act",
+        ADMIN,
+        N_("partition {partition} is inactive: it starts nothing until an admin sets it up"),
+    ),
     "PartitionTimeLimit": Reason("part_time", _C.NEVER_FITS, "never", OWNER),
     "PartitionNodeLimit": Reason("part_nodes", _C.NEVER_FITS, "never", OWNER),
-    "PartitionConfig": Reason("access", _C.BAD_REQUEST, "act", OWNER, N_("partition {partition} no longer allows this request")),  # noqa: E501 - a row of a table
+    "PartitionConfig": Reason(
+        "access", _C.BAD_REQUEST, "act", OWNER, N_("partition {partition} no longer allows this request")
+    ),
     "QOSNotAllowed": Reason("access", _C.BAD_REQUEST, "act", OWNER, over="qos"),
     "AccountNotAllowed": Reason("access", _C.BAD_REQUEST, "act", OWNER, over="account"),
     "InvalidQOS": Reason("invalid", _C.BAD_REQUEST, "act", OWNER, over="qos"),
     "InvalidAccount": Reason("invalid", _C.BAD_REQUEST, "act", OWNER, over="account"),
-    "AccountingPolicy": Reason("plain", _C.BAD_REQUEST, "act", EITHER, N_("it breaks a rule of accounting (AccountingPolicy), and Slurm does not say which")),  # noqa: E501 - a row of a table
+    "AccountingPolicy": Reason(
+        "plain",
+        _C.BAD_REQUEST,
+        "act",
+        EITHER,
+        N_("it breaks a rule of accounting (AccountingPolicy), and Slurm does not say which"),
+    ),
     "BadConstraints": Reason("constraints", _C.NEVER_FITS, "never", OWNER),
     "Constraints": Reason("constraints", _C.NEVER_FITS, "never", OWNER),
-    "MaxMemPerLimit": Reason("plain", _C.NEVER_FITS, "never", OWNER, N_("it asks more memory per CPU or per node than the site or partition {partition} allows")),  # noqa: E501 - a row of a table
+    "MaxMemPerLimit": Reason(
+        "plain",
+        _C.NEVER_FITS,
+        "never",
+        OWNER,
+        N_("it asks more memory per CPU or per node than the site or partition {partition} allows"),
+    ),
     "DeadLine": Reason("plain", _C.NEVER_FITS, "never", OWNER, N_("its deadline can no longer be met")),
-    "QOSUsageThreshold": Reason("plain", _C.QUOTA_FULL, "wait", ADMIN, N_("the fair share of its account is below the threshold of QOS {qos}; past usage has to fade first")),  # noqa: E501 - a row of a table
-    "SystemFailure": Reason("plain", _C.CONTROL_PLANE, "act", ADMIN, N_("Slurm itself failed with it (SystemFailure): its own log says why")),  # noqa: E501 - a row of a table
-    "JobLaunchFailure": Reason("plain", _C.STARTED_NOT_RUNNING, "act", EITHER, N_("it could not be launched: a wrong working directory, a missing program, a prolog or a file system may be the cause")),  # noqa: E501 - a row of a table
-    "InactiveLimit": Reason("plain", _C.GATED, "act", OWNER, N_("it was inactive for longer than the site's InactiveLimit")),
-    "NonZeroExitCode": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run ended with an exit code other than 0")),
+    "QOSUsageThreshold": Reason(
+        "plain",
+        _C.QUOTA_FULL,
+        "wait",
+        ADMIN,
+        N_("the fair share of its account is below the threshold of QOS {qos}; past usage has to fade first"),
+    ),
+    "SystemFailure": Reason(
+        "plain", _C.CONTROL_PLANE, "act", ADMIN, N_("Slurm itself failed with it (SystemFailure): its own log says why")
+    ),
+    "JobLaunchFailure": Reason(
+        "plain",
+        _C.STARTED_NOT_RUNNING,
+        "act",
+        EITHER,
+        N_(
+            "it could not be launched: a wrong working directory, a missing program, a prolog or a file system may be the cause"
+        ),
+    ),
+    "InactiveLimit": Reason(
+        "plain", _C.GATED, "act", OWNER, N_("it was inactive for longer than the site's InactiveLimit")
+    ),
+    "NonZeroExitCode": Reason(
+        "plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run ended with an exit code other than 0")
+    ),
     "RaisedSignal": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run was ended by a signal")),
     "OutOfMemory": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run needed more memory than it asked")),
     "TimeLimit": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run reached its time limit")),
@@ -93,14 +155,28 @@ _PLAIN: dict[str, Reason] = {
     "QOSJobLimit": Reason("limit", _C.QUOTA_FULL, "wait", NOBODY, over="qos", per="group", resource="jobs"),
     "QOSResourceLimit": Reason("limit", _C.QUOTA_FULL, "wait", NOBODY, over="qos", per="group"),
     "QOSTimeLimit": Reason("limit", _C.NEVER_FITS, "never", OWNER, over="qos", per="wall", resource="wall"),
-}  # fmt: skip
+}
 
-# How a limit's word is built: over whom, which resource, per what. The spellings are Slurm's, unsystematic as they are.
+# How a limit's word is built: over whom, which resource, per what; the spellings are Slurm's.
 _RESOURCES = {
-    "GRES": "gpu", "Cpu": "cpu", "CPU": "cpu", "Mem": "memory", "Memory": "memory", "Node": "node", "Billing": "billing",
-    "BB": "bb", "License": "license", "Energy": "energy", "Unknown": "", "Jobs": "jobs", "Job": "jobs",
-    "SubmitJobs": "submit", "SubmitJob": "submit", "Wall": "wall minutes", "WallDuration": "wall",
-}  # fmt: skip
+    "GRES": "gpu",
+    "Cpu": "cpu",
+    "CPU": "cpu",
+    "Mem": "memory",
+    "Memory": "memory",
+    "Node": "node",
+    "Billing": "billing",
+    "BB": "bb",
+    "License": "license",
+    "Energy": "energy",
+    "Unknown": "",
+    "Jobs": "jobs",
+    "Job": "jobs",
+    "SubmitJobs": "submit",
+    "SubmitJob": "submit",
+    "Wall": "wall minutes",
+    "WallDuration": "wall",
+}
 _LIMIT = re.compile(
     r"(?P<over>Assoc|QOS|)(?P<kind>Grp|Max|Min)"
     r"(?P<resource>GRES|Cpu|CPU|Memory|Mem|Node|Billing|BB|License|Energy|Unknown|SubmitJobs?|Jobs?|WallDuration|Wall)"
@@ -144,7 +220,7 @@ _TEXTS: tuple[tuple[str, Reason], ...] = (
     ("raisedsignal", _PLAIN["RaisedSignal"]),
     ("badconstraints", _PLAIN["BadConstraints"]),
     ("job violates accounting/qos policy", _PLAIN["AccountingPolicy"]),
-)  # fmt: skip
+)
 _EXACT = {word.lower(): reason for word, reason in _PLAIN.items()}
 _EMPTY = frozenset({"", "none", "(null)", "null", "n/a", "waitingforscheduling", "noreason"})
 

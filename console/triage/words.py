@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from connectors.notation import format_bytes, format_hostlist, format_human_duration, safe_text
 from connectors.text import _, plural
@@ -21,24 +22,24 @@ def figure(value: float | None) -> str:
 
 
 def amount(value: float | None, resource: str, model: str | None = None) -> str:
-    """Return the figure with its unit: `8 GPUs`, `4 h100 GPUs`, `96.0 GiB`, `3 jobs`."""
+    """Return the figure with its unit: `8 GPUs`, `4 h100 GPUs`, `96.0 GiB`, `3 running jobs`."""
     if resource == "memory":
         return format_bytes(value)
-    shown = figure(value)
-    one = value == 1
-    if resource == "gpu" and model:
-        unit = _("{model} GPU") if one else _("{model} GPUs")
-        return f"{shown} {unit.format(model=name(model))}"
-    units = {
-        "gpu": (_("GPU"), _("GPUs")),
-        "cpu": (_("CPU"), _("CPUs")),
-        "node": (_("node"), _("nodes")),
-        "jobs": (_("running job"), _("running jobs")),
-        "submit": (_("job in the queue"), _("jobs in the queue")),
-    }
-    if resource in units:
-        return f"{shown} {units[resource][0 if one else 1]}"
-    return f"{shown} {name(model or resource)}"
+    shown, one = figure(value), value == 1
+    if resource == "gpu":
+        unit = _("GPU") if one else _("GPUs")
+        return f"{shown} {name(model)} {unit}" if model else f"{shown} {unit}"
+    if resource == "cpu":
+        unit = _("CPU") if one else _("CPUs")
+    elif resource == "node":
+        unit = _("node") if one else _("nodes")
+    elif resource == "jobs":
+        unit = _("running job") if one else _("running jobs")
+    elif resource == "submit":
+        unit = _("job in the queue") if one else _("jobs in the queue")
+    else:
+        unit = name(model or resource)
+    return f"{shown} {unit}"
 
 
 def span(seconds: float | None) -> str:
@@ -75,7 +76,12 @@ def quoted(text: str) -> str:
 
 def hosts(names: Iterable[str]) -> str:
     """Return node names folded, `gn[21-28]`, made safe and cut."""
-    return safe_text(format_hostlist(names), _NAME_CELLS)
+    return _folded(tuple(names))
+
+
+@lru_cache(maxsize=65536)
+def _folded(names: tuple[str, ...]) -> str:
+    return safe_text(format_hostlist(names) if len(names) > 1 else "".join(names), _NAME_CELLS)
 
 
 def some(items: Sequence[str], most: int = 4) -> str:
