@@ -1,4 +1,4 @@
-"""Steps that set figures of a queue: GrpTRES, MaxWall and Fairshare by sacctmgr, a partition's MaxTime by scontrol."""
+"""Steps that set figures of a queue: GrpTRES, MaxWall and Fairshare by sacctmgr, a partition's by scontrol."""
 
 import math
 
@@ -97,7 +97,7 @@ def _tres(change: SetQuota) -> str:
 def _argv(change: SetQuota, queue: Queue, snapshot: Snapshot) -> tuple[str, ...]:
     name = check_name(queue.name, queue.kind)
     if queue.kind == "partition":
-        return ("scontrol", "update", f"partitionname={name}", f"maxtime={_minutes(change.max_run_s, 'UNLIMITED')}")
+        return ("scontrol", "update", f"partitionname={name}", *_partition_settings(change))
     settings: list[str] = []
     if change.limit is not None:
         settings.append(f"GrpTRES={_tres(change)}={_whole(change.limit)}")
@@ -106,6 +106,17 @@ def _argv(change: SetQuota, queue: Queue, snapshot: Snapshot) -> tuple[str, ...]
     if change.max_run_s is not None:
         settings.append(f"MaxWall={_minutes(change.max_run_s, '-1')}")
     return ("sacctmgr", "-i", "modify", *_where(queue, name, snapshot), "set", *settings)
+
+
+def _partition_settings(change: SetQuota) -> list[str]:
+    settings: list[str] = []
+    if change.max_run_s is not None:
+        settings.append(f"maxtime={_minutes(change.max_run_s, 'UNLIMITED')}")
+    if change.weight is not None:
+        settings.append(f"priorityjobfactor={_whole(change.weight)}")
+    if not settings or change.limit is not None:
+        raise ValueError("a partition has no figure but max_run and weight")
+    return settings
 
 
 def _where(queue: Queue, name: str, snapshot: Snapshot) -> tuple[str, ...]:
@@ -129,9 +140,7 @@ def _whole(value: float) -> str:
     return str(int(value))
 
 
-def _minutes(seconds: float | None, unlimited: str) -> str:
-    if seconds is None:
-        raise ValueError("a partition has no figure but max_run")
+def _minutes(seconds: float, unlimited: str) -> str:
     return unlimited if seconds == math.inf else _whole(seconds / 60)
 
 

@@ -46,6 +46,7 @@ from connectors.slurm.targets import (
 _RESERVATION = re.compile(r"[A-Za-z0-9_.-]+")
 _FLAG = re.compile(r"[A-Za-z_]+(?:[=:][A-Za-z0-9:-]+)?")
 _MAX_FIGURE = 2**31 - 1
+_MAX_JOB_FACTOR = 65533  # slurm.conf(5)
 _MAX_PRIORITY = 2**32 - 3  # NO_VAL and INFINITE follow (slurm.h)
 _NO_REASON = frozenset({"none", "(null)", "n/a", "unknown"})
 _NO_SHARE = {
@@ -104,9 +105,9 @@ def _check_figures(change: SetQuota, queue: Queue, limit: float | None, snapshot
     if change.weight is not None:
         if queue.kind == "qos":
             raise unsupported("a QOS has no weight", snapshot, SetQuota, hint="its Priority orders jobs, weights don't")
-        if queue.kind == "partition":
-            raise unsupported("a partition has no weight", snapshot, SetQuota, hint="its PriorityTier orders jobs")
         _whole(change.weight, "weight=")
+        if queue.kind == "partition" and change.weight > _MAX_JOB_FACTOR:
+            raise BadWords(f"the PriorityJobFactor of a partition is at most {_MAX_JOB_FACTOR}")
     if change.max_run_s is not None and change.max_run_s != math.inf:
         if change.max_run_s < 60 or change.max_run_s % 60:
             raise BadWords("Slurm counts max_run= in whole minutes, at least one")

@@ -10,7 +10,7 @@ _ADMINISTRATOR = "administrator"
 _OPERATOR = "operator"
 _KINDS = ("qos", "account", "assoc", "partition")
 _FIGURES = {
-    "partition": ("max_run_s", "state"),
+    "partition": ("weight", "max_run_s", "state"),
     "qos": ("limit", "max_run_s"),
     "account": ("limit", "weight", "max_run_s"),
     "assoc": ("limit", "weight", "max_run_s"),

@@ -1,0 +1,313 @@
+"""Changes on real Slurm, over SSH, as each role: carried out, read back, undone; or refused in Slurm's own words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+from bed import SlurmBed
+
+from connectors.change import Change, Plan, Receipt
+from connectors.errors import Moved, NotPermitted, Refused, Unreachable, Unsupported
+from connectors.language import only_changes, read
+from connectors.slurm import SlurmConnector
+
+REASON = """bad 'fan' | "x" $(reboot); a=b, 中"""
+
+
+@asynccontextmanager
+async def connected(slurm: SlurmBed, user: str) -> AsyncIterator[SlurmConnector]:
+    connector = SlurmConnector.open("bed", {"host": slurm.host(user), "ssh_config": str(slurm.ssh_config)})
+    try:
+        yield connector
+    finally:
+        await connector.close()
+
+
+async def planned(connector: SlurmConnector, words: Sequence[str] | Sequence[Change]) -> Plan:
+    snapshot = connector.interpret(await connector.read())
+    changes = [
+        one
+        for item in words
+        for change in (only_changes(read([item], now=datetime.now(UTC))) if isinstance(item, str) else [item])
+        for one in connector.resolve(change, snapshot)
+    ]
+    return connector.plan(changes, snapshot)
+
+
+def shown(slurm: SlurmBed, *argv: str) -> str:
+    return slurm.run("root", argv, check=True).stdout
+
+
+def limits(slurm: SlurmBed) -> str:
+    return shown(slurm, "sacctmgr", "-n", "-P", "show", "qos", "format=Name,GrpTRES,MaxWall,Priority") + shown(
+        slurm, "sacctmgr", "-n", "-P", "show", "assoc", "format=Account,User,Share,GrpTRES,MaxWall"
+    )
+
+
+def partitions(slurm: SlurmBed) -> str:
+    return shown(slurm, "scontrol", "-o", "show", "partition")
+
+
+def drained(slurm: SlurmBed) -> list[tuple[str, str]]:
+    """Nodes out of service and why; not what is allocated, which moves by itself."""
+    lines = shown(slurm, "sinfo", "-h", "-N", "-o", "%N|%T|%E").splitlines()
+    return sorted({(node, why) for node, state, why in (line.split("|", 2) for line in lines) if "drain" in state})
+
+
+def reservations(slurm: SlurmBed) -> str:
+    return shown(slurm, "scontrol", "-o", "show", "reservation")
+
+
+def priorities(slurm: SlurmBed) -> set[str]:
+    """Which jobs are held."""
+    lines = shown(slurm, "squeue", "-h", "-t", "pending", "-o", "%i|%Q").splitlines()
+    return {line.split("|")[0] for line in lines if line.endswith("|0")}
+
+
+@pytest.fixture(scope="module")
+def jobs(slurm: SlurmBed) -> dict[str, int]:
+    return {name: one.id for name, one in slurm.scenario().items()}
+
+
+CHANGES = [
+    ("quota qos:train gpus=28", limits, "train|gres/gpu=28"),
+    ("quota qos:train gpus=unlimited", limits, "train||"),
+    ("quota qos:normal gpus=40", limits, "normal|gres/gpu=40"),
+    ("quota qos:train gpus=8 model=a100 max_run=90m", limits, "train|gres/gpu:a100=8,gres/gpu=24|01:30:00"),
+    ("quota vision gpus=16 weight=35 max_run=1d", limits, "vision||35|gres/gpu=16|1-00:00:00"),
+    ("quota vision/tomas gpus=2 weight=3", limits, "vision|tomas|3|gres/gpu=2|"),
+    ("quota partition:low max_run=unlimited weight=7", partitions, "MaxTime=UNLIMITED"),
+    (f"drain gpu01,gpu04 reason='{REASON.replace(chr(39), chr(39) + chr(92) + chr(39) * 2)}'", drained, REASON),
+    ("drain gpu02 reason='\"a\" and \"b\"'", drained, '"a" and "b"'),
+    ("resume gpu04", drained, None),
+    ("stop partition:low", partitions, "State=DOWN"),
+    ("reserve night gpus=9 model=a100 start=now+30d end=now+31d users=mira,tomas accounts=vision", reservations,
+     "ReservationName=night"),
+    ("reserve drop nodes=gpu07 start=now+400d end=now+401d", reservations, "Users=opsadmin"),
+    ("unreserve vision-eval", reservations, None),
+    ("quota qos:train gpus=25; drain gpu03 reason=x; quota qos:train gpus=26", limits, "train|gres/gpu=26"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "look", "wanted"), CHANGES, ids=[words[:40] for words, _look, _wanted in CHANGES])
+async def test_a_change_is_carried_out_read_back_and_undone(
+    slurm: SlurmBed, jobs: dict[str, int], words: str, look, wanted: str | None
+) -> None:
+    before = look(slurm)
+    async with connected(slurm, "opsadmin") as connector:
+        receipt = await connector.apply(await planned(connector, [words]))
+        between = look(slurm)
+        assert (receipt.outcome, receipt.said) == ("verified", None)
+        if wanted is not None:
+            assert wanted in str(between) if isinstance(between, str) else wanted in [why for _node, why in between]
+        assert between != before
+        assert receipt.undo
+        undone = await connector.apply(await planned(connector, receipt.undo))
+    assert undone.outcome == "verified"
+    assert look(slurm) == before
+
+
+async def test_only_the_queue_that_was_named_changes(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    """Trap 1: a command without a name changes every QOS."""
+    before = limits(slurm).splitlines()
+    async with connected(slurm, "opsadmin") as connector:
+        receipt = await connector.apply(await planned(connector, ["quota qos:train gpus=27"]))
+        after = limits(slurm).splitlines()
+        assert receipt.undo is not None
+        await connector.apply(await planned(connector, receipt.undo))
+    assert [(old, new) for old, new in zip(before, after, strict=True) if old != new] == [
+        ("train|gres/gpu=24||500", "train|gres/gpu=27||500")
+    ]
+
+
+async def test_holds_are_read_back_and_undone(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    before = priorities(slurm)
+    waiting, held, array = str(jobs["vlm-eval"]), str(jobs["held-by-user"]), str(jobs["sweep"])
+    async with connected(slurm, "opsadmin") as connector:
+        made = await planned(connector, [f"hold {waiting}; release {held}; hold {array}"])
+        assert made.steps[2].argv == ("scontrol", "hold", f"{array}_[2-9]")
+        receipt = await connector.apply(made)
+        assert receipt.outcome == "verified"
+        now = priorities(slurm)
+        assert {waiting} <= now
+        assert held not in now
+        assert any(one.startswith(f"{array}_[") for one in now)
+        assert receipt.undo is not None
+        assert (await connector.apply(await planned(connector, receipt.undo))).outcome == "verified"
+    assert priorities(slurm) == before
+    running = shown(slurm, "squeue", "-h", "-j", array, "-t", "running", "-o", "%i|%Q").splitlines()
+    assert running
+    assert not any(line.endswith("|0") for line in running)  # the tasks that run were left alone
+
+
+async def test_het_jobs_are_held_as_a_whole(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    het = str(jobs["het"])
+    async with connected(slurm, "opsadmin") as connector:
+        receipt = await connector.apply(await planned(connector, [f"hold {het}+1"]))
+        assert receipt.outcome == "verified"
+        assert {f"{het}+0", f"{het}+1"} <= priorities(slurm)
+        assert receipt.undo is not None
+        await connector.apply(await planned(connector, receipt.undo))
+    assert not {f"{het}+0", f"{het}+1"} & priorities(slurm)
+
+
+async def test_cancel_requeue_and_priority(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    options = ("-A", "research", "-p", "low", "-q", "low", "-t", "30", "--requeue")
+    run = [slurm.submit("opsadmin", f"run-{n}", *options) for n in range(2)]
+    wait = [slurm.submit("opsadmin", f"wait-{n}", *options, "--begin=now+1hour") for n in range(2)]
+    array = slurm.submit("opsadmin", "tasks", *options, "--begin=now+1hour", "--array=1-9")
+    slurm.wait_for("both run", lambda: all(slurm.states()[job][0] == "RUNNING" for job in run))
+    words = [f"cancel {run[0]}", f"requeue {run[1]}", f"priority {wait[0]} value=4242", f"cancel {wait[1]}",
+             f"cancel {array}_[2,4-5]"]  # fmt: skip
+    async with connected(slurm, "opsadmin") as connector:
+        receipt = await connector.apply(await planned(connector, words))
+    assert (receipt.outcome, receipt.undo) == ("verified", None)
+    assert receipt.plan.why_no_inverse
+    now = dict(
+        line.split("|", 1)
+        for line in shown(slurm, "squeue", "-h", "-t", "all", "-o", "%i|%T %Q %j").splitlines()
+    )
+    assert now[str(run[0])].split()[0] in {"CANCELLED", "COMPLETING"}
+    assert now[str(run[1])].split()[0] in {"PENDING", "COMPLETING"}
+    assert now[str(wait[0])] == "PENDING 4242 wait-0"
+    assert now[str(wait[1])].split()[0] == "CANCELLED"
+    assert f"{array}_[1,3,6-9]" in now
+    slurm.run("root", ["scancel", *map(str, [*run, *wait, array])], check=True)
+
+
+REFUSED = [
+    ("mira", "quota qos:train gpus=99", "doesn't have privilege"),
+    ("mira", "quota account:vision gpus=99", "doesn't have privilege"),
+    ("mira", "quota assoc:vision/mira gpus=99", "Nothing modified"),
+    ("mira", "quota partition:low max_run=1h", "Invalid user id"),
+    ("mira", "drain gpu03 reason=x", "Invalid user id"),
+    ("mira", "resume gpu04", "Invalid user id"),
+    ("mira", "stop partition:low", "Invalid user id"),
+    ("mira", "reserve mine nodes=gpu03 start=now+30d end=now+31d", "Invalid user id"),
+    ("mira", "unreserve vision-eval", "Invalid user id"),
+    ("mira", "cancel {lm-long}", "Access/permission denied"),
+    ("mira", "hold {lm-long}", "Invalid user id"),
+    ("mira", "requeue {lm-sft}", "Access/permission denied"),
+    ("mira", "priority {vlm-eval} value=60000", "Access/permission denied"),
+    ("anouk", "release {held-by-admin}", "Access/permission denied"),
+    ("opsoper", "quota qos:train gpus=26", "doesn't have privilege"),
+    ("opsoper", "drain gpu03 reason=x", "Invalid user id"),
+    ("vcoord", "quota account:vision gpus=24", "doesn't have privilege"),
+    ("vcoord", "quota assoc:language/anouk gpus=24", "doesn't have privilege"),
+]
+
+
+@pytest.mark.parametrize(("user", "words", "said"), REFUSED, ids=[f"{user} {words}" for user, words, _ in REFUSED])
+async def test_a_refusal_is_in_slurms_own_words_and_nothing_changed(
+    slurm: SlurmBed, jobs: dict[str, int], user: str, words: str, said: str
+) -> None:
+    def everything() -> tuple[object, ...]:
+        return limits(slurm), partitions(slurm), drained(slurm), reservations(slurm), priorities(slurm)
+
+    before = everything()
+    async with connected(slurm, user) as connector:
+        made = await planned(connector, [words.format(**jobs)])
+        with pytest.raises(NotPermitted) as caught:
+            await connector.apply(made)
+    assert type(caught.value) is NotPermitted
+    assert said in caught.value.said
+    assert (caught.value.exit_code, caught.value.unchanged) == (5, True)
+    assert everything() == before
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("opsoper", "quota account:vision gpus=21"),
+        ("opsoper", "reserve oper nodes=gpu03 start=now+30d end=now+31d users=mira"),
+        ("vcoord", "quota assoc:vision/tomas gpus=5"),
+        ("vcoord", "hold {vlm-eval}"),
+        ("mira", "hold {vlm-eval}"),
+    ],
+)
+async def test_what_other_roles_may_is_carried_out_and_undone(
+    slurm: SlurmBed, jobs: dict[str, int], user: str, words: str
+) -> None:
+    before = limits(slurm), reservations(slurm), priorities(slurm)
+    async with connected(slurm, user) as connector:
+        receipt = await connector.apply(await planned(connector, [words.format(**jobs)]))
+        assert receipt.outcome == "verified"
+        assert (limits(slurm), reservations(slurm), priorities(slurm)) != before
+        assert receipt.undo is not None
+        await connector.apply(await planned(connector, receipt.undo))
+    assert (limits(slurm), reservations(slurm), priorities(slurm)) == before
+
+
+async def test_a_ground_that_moved_is_refused_before_anything_is_sent(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    async with connected(slurm, "opsadmin") as connector:
+        made = await planned(connector, ["quota qos:train gpus=28"])
+        modify = ["sacctmgr", "-i", "modify", "qos", "where", "name=train", "set"]
+        slurm.run("root", [*modify, "GrpTRES=gres/gpu=26"], check=True)
+        try:
+            with pytest.raises(Moved) as caught:
+                await connector.apply(made)
+            assert caught.value.moved == ("qos:train limit: expected 24, found 26",)
+            assert "train|gres/gpu=26" in limits(slurm)
+        finally:
+            slurm.run("root", [*modify, "GrpTRES=gres/gpu=24"], check=True)
+
+
+async def test_other_limits_of_a_qos_stay(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    modify = ["sacctmgr", "-i", "modify", "qos", "where", "name=train", "set"]
+    slurm.run("root", [*modify, "GrpTRES=cpu=512"], check=True)
+    try:
+        async with connected(slurm, "opsadmin") as connector:
+            made = await planned(connector, ["quota qos:train gpus=28"])
+            assert "cpu=512" in " ".join(made.notes)
+            receipt = await connector.apply(made)
+            assert "train|cpu=512,gres/gpu=28" in limits(slurm)
+            assert receipt.undo is not None
+            await connector.apply(await planned(connector, receipt.undo))
+        assert "train|cpu=512,gres/gpu=24" in limits(slurm)
+    finally:
+        slurm.run("root", [*modify, "GrpTRES=cpu=-1"], check=True)
+
+
+async def test_a_reservation_over_running_jobs_is_seen_beforehand_and_refused(
+    slurm: SlurmBed, jobs: dict[str, int]
+) -> None:
+    async with connected(slurm, "opsadmin") as connector:
+        made = await planned(connector, ["reserve busy nodes=gpu02 start=now+10m end=now+20m"])
+        assert f"job {jobs['vlm-pretrain']} runs" in " ".join(made.notes)
+        with pytest.raises(Refused, match="Requested nodes are busy") as caught:
+            await connector.apply(made)
+        assert caught.value.unchanged is True
+        with pytest.raises(Unsupported, match="in the way"):
+            await planned(connector, ["reserve busy gpus=16 model=h100 start=now+10m end=now+20m"])
+
+
+async def test_what_is_refused_halfway_can_be_taken_back(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    before = limits(slurm)
+    async with connected(slurm, "opsoper") as connector:
+        words = ["quota account:vision gpus=21; quota qos:train gpus=26; quota account:vision gpus=22"]
+        receipt: Receipt = await connector.apply(await planned(connector, words))
+        assert receipt.outcome == "partial"
+        assert "doesn't have privilege" in (receipt.said or "")
+        assert len(receipt.answers) == 2
+        assert receipt.undo is not None
+        undone = await connector.apply(await planned(connector, receipt.undo))
+    assert undone.outcome == "verified"
+    assert limits(slurm) == before
+
+
+async def test_nothing_is_sent_to_a_cluster_that_can_t_be_read(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    before = limits(slurm)
+    async with connected(slurm, "opsadmin") as connector:
+        made = await planned(connector, ["quota qos:train gpus=28"])
+        with slurm.broken("sshd"), pytest.raises(Unreachable):
+            await connector.apply(made)
+        assert limits(slurm) == before
+        receipt = await connector.apply(made)
+        assert receipt.outcome == "verified"
+        assert receipt.undo is not None
+        await connector.apply(await planned(connector, receipt.undo))
+    assert limits(slurm) == before
+    slurm.reset()
