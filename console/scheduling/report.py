@@ -1,6 +1,7 @@
 """From simulated seeds to a Forecast: percentiles, what binds each job now, and whose end lets it start."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 from connectors.text import _
@@ -106,7 +107,7 @@ def _binding(
     window = _free_for(world, job)
     frees = _freed_by(world, job, nodes, start, result)
     if window >= job.limit_s - EPSILON:
-        return "order", _("there is room, but it is kept for jobs ahead of it"), frees
+        return "order", _kept_for_others(world, job, result), frees
     if window > EPSILON:
         name = _first_reservation(world, job)
         if name is not None:
@@ -123,6 +124,14 @@ def _binding(
     fitting = _fitting_now(world, job)
     text = _("asks {nodes} nodes with {gpus} GPUs each free, {count} have that now")
     return "nodes", text.format(nodes=job.nodes, gpus=f"{job.demand.gpus:g}", count=fitting), frees
+
+
+def _kept_for_others(world: World, job: Job, result: Result) -> str:
+    room = result.rooms.get((world.places.of(job).key, job.demand, job.nodes), 0.0)
+    if not EPSILON < room < job.limit_s:
+        return _("there is room, but it is kept for jobs ahead of it")
+    text = _("there is room for {room} h, then it is kept for jobs ahead of it; its limit is {limit} h")
+    return text.format(room=f"{room / 3600:.4g}", limit=f"{job.limit_s / 3600:.4g}")
 
 
 def _parents(world: World, keys: Sequence[str]) -> tuple[str, ...]:
@@ -170,7 +179,7 @@ def _free_for(world: World, job: Job) -> float:
 
 
 def _fitting_now(world: World, job: Job) -> int:
-    return sum(span > EPSILON for span in _spans(world, job))
+    return bisect_left(_spans(world, job), -EPSILON, key=lambda span: -span)
 
 
 def _spans(world: World, job: Job) -> list[float]:

@@ -79,18 +79,38 @@ class Eviction:
 
 @dataclass(slots=True)
 class Result:
-    """What one seed gave; `ends` are by node the ends of jobs that ran at the beginning, in order."""
+    """What one seed gave.
+
+    `ends` are by node the ends of jobs that ran at the beginning, in order; `rooms` how long jobs of a shape (key of
+    its nodes, demand, number of nodes) could run from the beginning on without delaying anybody that is booked.
+    """
 
     starts: dict[str, list[tuple[float, tuple[int, ...]]]]
     runs: list[Run]
     evictions: list[Eviction]
     cut_short: bool
     ends: dict[int, list[tuple[float, str, Demand]]]
+    rooms: dict[tuple[int, Demand, int], float]
 
 
 def simulate(world: World, seed: int, horizon_s: float) -> Result:
     """Play the world with one seed up to the horizon (seconds from the snapshot)."""
     return _Simulation(world, seed, horizon_s).run()
+
+
+def plan_now(world: World) -> dict[str, tuple[float, ...]]:
+    """Return what one pass at the snapshot's time plans: by job key the starts of its tasks, 0 for those that start.
+
+    This is what `squeue --start` shows. Jobs beyond the depth or the window are missing.
+    """
+    simulation = _Simulation(world, 0, 0.0)
+    simulation.plan_all()
+    found: dict[str, list[float]] = {}
+    for entry in simulation.entries:
+        found.setdefault(entry.job.key, []).extend(when for when, _nodes in entry.starts)
+    for booking in simulation.bookings.values():
+        found.setdefault(booking.entry.job.key, []).append(booking.start)
+    return {key: tuple(sorted(starts)) for key, starts in found.items() if starts}
 
 
 class _Simulation:
@@ -120,6 +140,7 @@ class _Simulation:
         self.parked: dict[int, dict[float, list[tuple[int, int, Entry]]]] = {}
         self.loose: list[tuple[float, int, Entry]] = []
         self.loose_count = 0
+        self.started = 0
         self.per_user: dict[str | None, int] = {}
         self.per_part: dict[tuple[str, ...], int] = {}
         self.evictions: list[Eviction] = []
@@ -180,6 +201,7 @@ class _Simulation:
 
     def run(self) -> Result:
         self._replan()
+        rooms = self._rooms()
         seen = 0
         while self.events and seen < MAX_EVENTS:
             self.now = self.events[0][0]
@@ -203,9 +225,21 @@ class _Simulation:
                 ends.setdefault(node, []).append((run.end, run.job.id, demand))
         for at_node in ends.values():
             at_node.sort()
-        return Result(starts, self.runs, self.evictions, bool(self.events), ends)
+        return Result(starts, self.runs, self.evictions, bool(self.events), ends, rooms)
+
+    def _rooms(self) -> dict[tuple[int, Demand, int], float]:
+        found: dict[tuple[int, Demand, int], float] = {}
+        for entry in self.queue if self.seed == 0 else ():
+            job, arena = entry.job, entry.arena
+            key = (entry.where.key, job.demand, job.nodes)
+            if key not in found and (entry.left or entry.booked):
+                nodes = [node for node in entry.where.nodes if node in arena.plan]
+                spans = sorted((arena.plan[n].free_until(arena.needs(n, job.demand), 0.0) for n in nodes), reverse=True)
+                found[key] = spans[job.nodes - 1] if len(spans) >= job.nodes else 0.0
+        return found
 
     def _step(self, early: list[int], freed: set[int], woken: list[Entry]) -> None:
+        self.started = 0
         self._start_due()
         if early:
             self.stale = True
@@ -279,7 +313,7 @@ class _Simulation:
         """Drop all bookings and plan in order; again after a preemption, which changes the ground."""
         for _again in range(200):
             self.must_replan = False
-            self._plan_all()
+            self.plan_all()
             if not self.must_replan:
                 break
         self.stale = self.must_replan
@@ -294,7 +328,8 @@ class _Simulation:
         size = min(len(self.queue), self.planning.depth)
         return 0.0 if size <= _SMALL else self.planning.interval_s * max(1.0, (size / 100) ** 2)
 
-    def _plan_all(self) -> None:
+    def plan_all(self) -> None:
+        """Drop all bookings and plan every job up to the depth."""
         for arena in self.arenas.values():
             arena.reset(self.now)
         for booking in self.bookings.values():
@@ -320,17 +355,24 @@ class _Simulation:
         queue, depth = self.queue, self.planning.depth
         index = self.frontier
         skipped = None
-        while index < len(queue) and len(self.bookings) + self.loose_count < depth and not self.must_replan:
+        while index < len(queue) and self.tested < depth and not self.must_replan:
             entry = queue[index]
             if entry.left and not entry.parked and not entry.loose and not self._plan_entry(entry) and skipped is None:
                 skipped = index
             index += 1
         self.frontier = index if skipped is None else skipped
+        if self.started and self.tested >= depth and index < len(queue):
+            self._wake(self.now + self.planning.interval_s)  # the next pass looks further
+
+    @property
+    def tested(self) -> int:
+        """How many jobs this pass has looked at: started, booked, or out of reach."""
+        return self.started + len(self.bookings) + self.loose_count
 
     def _plan_entry(self, entry: Entry) -> bool:
         """Plan the entry's tasks; False where it was passed over and has to be looked at again."""
         while entry.left and not entry.parked and not entry.loose:
-            if len(self.bookings) + self.loose_count >= self.planning.depth:
+            if self.tested >= self.planning.depth:
                 return False
             if self._is_passed_over(entry):
                 return False
@@ -429,15 +471,19 @@ class _Simulation:
         for booking in sorted(ready, key=lambda one: one.entry.rank):
             entry = booking.entry
             self._unbook(booking)
-            self.frontier = min(self.frontier, entry.rank)
             blocked = full(entry.claims, self.used, self.limit)
             if blocked is None:
                 self._start(entry, booking.nodes, booked=True)
+                self._look_again_at(entry)
                 continue
             end = booking.start + entry.job.limit_s
             entry.arena.unbook(booking.nodes, booking.start, end, entry.job.demand, self.now)
             self._park(entry, blocked)
             self.stale = True
+
+    def _look_again_at(self, entry: Entry) -> None:
+        if entry.left:
+            self.frontier = min(self.frontier, entry.rank)
 
     def _compress(self, early: Sequence[int]) -> None:
         """Pull bookings forward that can use what was given back, in order."""
@@ -452,7 +498,7 @@ class _Simulation:
             when, found = entry.arena.find(entry.where, job.demand, job.nodes, job.limit_s, self.now, booking.start)
             if found and when <= self.now + EPSILON and full(entry.claims, self.used, self.limit) is None:
                 self._start(entry, found, booked=False)
-                self.frontier = min(self.frontier, entry.rank)
+                self._look_again_at(entry)
             elif found and self.now + EPSILON < when < booking.start - EPSILON:
                 self._book(entry, when, found)
             else:
@@ -483,7 +529,7 @@ class _Simulation:
                 entry.parked = False
                 self._plan_entry(entry)
                 self.stale = self.stale or bool(entry.booked or entry.loose)
-                self.frontier = min(self.frontier, entry.rank)
+                self._look_again_at(entry)
                 if self.must_replan or (entry.parked and full(entry.claims, self.used, self.limit) is None):
                     break  # what is free is pledged to others: nobody behind gets further
 
@@ -494,7 +540,7 @@ class _Simulation:
                 entry.loose = False
                 self.loose_count -= 1
                 self._count_tested(entry, -1)
-                self.frontier = min(self.frontier, entry.rank)
+                self._look_again_at(entry)
 
     def _start(self, entry: Entry, nodes: Sequence[int], *, booked: bool) -> None:
         job = entry.job
@@ -506,6 +552,7 @@ class _Simulation:
         for counter, amount in entry.claims:
             self.used[counter] += amount
         entry.left -= 1
+        self.started += 1
         entry.starts.append((self.now, tuple(nodes)))
         placed = tuple((node, entry.arena.needs(node, job.demand)) for node in nodes)
         self._add_run(Run(job, self.now, expected, end, placed, entry.claims))

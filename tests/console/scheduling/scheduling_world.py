@@ -41,7 +41,11 @@ def job(id: str, gpus: float = 8, hours: float = 1, nodes: int = 1, **more: obje
 def running(id: str, on: str | list[str], gpus: float = 8, hours: float = 1, ran: float = 0.0, **more: object):
     names = [on] if isinstance(on, str) else on
     return job(
-        id, gpus, hours, len(names), **{"state": "running", "reason_raw": None, "start_time": at(-ran), "nodelist": names, **more}
+        id,
+        gpus,
+        hours,
+        len(names),
+        **{"state": "running", "reason_raw": None, "start_time": at(-ran), "nodelist": names, **more},
     )
 
 
