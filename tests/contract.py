@@ -58,6 +58,7 @@ from connectors.raw import load_raw, save_raw
 
 VERBS = tuple(str(one.__struct_config__.tag) for one in CHANGE_TYPES)
 NO_WAY_BACK = ("cancel", "requeue")
+PREPARED = {"unreserve": "reserve", "start": "stop"}
 KEYS = {
     "jobs": ["key"],
     "nodes": ["name"],
@@ -449,7 +450,13 @@ class ConnectorContract(ReadingContract):
     async def test_a_change_is_carried_out_and_taken_back(self, bed, connector, snapshot, word):
         if not bed.writes or word not in snapshot.meta.capabilities.writes:
             pytest.skip("not written here")
-        changes = next((some for some in resolved(connector, bed, snapshot) if verb(some[0]) == word), None)
+        changes, before = self._first(bed, connector, snapshot, word), None
+        if changes is None and word in PREPARED:
+            prepare = self._first(bed, connector, snapshot, PREPARED[word])
+            if prepare is not None:
+                before = await connector.apply(connector.plan(prepare, snapshot))
+                snapshot = connector.interpret(await connector.read())
+                changes = self._first(bed, connector, snapshot, word)
         if changes is None:
             pytest.skip(f"nothing here that {word} makes sense for")
         plan = connector.plan(changes, snapshot)
@@ -472,7 +479,12 @@ class ConnectorContract(ReadingContract):
                 await self._undo(other, receipt, changed)
                 again = other.interpret(await other.read())
                 assert ground.moved(_stable(plan), again) == []
+        if before is not None:
+            await self._undo(other, before, other.interpret(await other.read()))
         await other.close()
+
+    def _first(self, bed, connector, snapshot, word):
+        return next((some for some in resolved(connector, bed, snapshot) if verb(some[0]) == word), None)
 
     async def _undo(self, connector, receipt, snapshot):
         back = tuple(one for change in receipt.undo for one in connector.resolve(change, snapshot))

@@ -1,5 +1,8 @@
 """The embedded demo clusters keep the contract of connectors. Others: see `contract.py`."""
 
+from datetime import timedelta
+
+import polars as pl
 import pytest
 
 pytest.register_assert_rewrite("contract")
@@ -39,3 +42,39 @@ class TestDemoCaptured(ReadingContract):
         live = Bed(system="demo", cluster="demo:lab48", settings=settings).open()
         save_raw(await live.read(), tmp_path / "made")
         return Bed(system="demo", cluster="a-bug-report", settings=settings, captured=tmp_path / "made")
+
+
+BROKEN = {
+    "a key twice": ("jobs", pl.col("key").first(), lambda suite, one: suite.test_keys_are_unique(one, "jobs")),
+    "no state": ("nodes", pl.lit(None).alias("state_raw"), lambda suite, one: suite.test_states_are_said(one)),
+    "a queue that is not there": (
+        "jobs", pl.lit(["qos:gone"]).alias("bound_by"), lambda suite, one: suite.test_rows_name_rows_that_are_there(one),
+    ),
+    "more than all": (
+        "gpus", pl.lit(37.1).alias("utilization_ratio"), lambda suite, one: suite.test_figures_are_figures(one),
+    ),
+    "zero for no limit": (
+        "jobs", pl.lit(0.0).alias("time_limit_s"), lambda suite, one: suite.test_zero_is_not_said_for_what_is_not_known(one),
+    ),
+    "a sentinel": (
+        "jobs", pl.lit(2.0**32 - 2).alias("gpus"), lambda suite, one: suite.test_zero_is_not_said_for_what_is_not_known(one),
+    ),
+    "1970": (
+        "jobs", pl.from_epoch(pl.lit(0)).alias("submit_time"), lambda suite, one: suite.test_times_are_times(one),
+    ),
+    "ended before it began": (
+        "jobs", pl.col("submit_time").alias("end_time") - timedelta(days=900), lambda suite, one: suite.test_times_are_times(one),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_the_suite_finds_what_is_wrong(name):
+    """A suite that never fails would hold nobody to anything."""
+    table, wrong, check = BROKEN[name]
+    connector = Bed(system="demo", cluster="demo:quad", settings={"scenario": "quad"}).open()
+    snapshot = connector.interpret(await connector.read())
+    check(ReadingContract(), snapshot)
+    frame = snapshot.table(table).with_columns(wrong)
+    with pytest.raises(AssertionError):
+        check(ReadingContract(), snapshot.with_tables(**{table: frame.drop("cluster")}))

@@ -2,15 +2,15 @@
 
 import math
 from datetime import UTC, datetime
-from decimal import Decimal
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 import polars as pl
 
 from connectors.connector import Capabilities, Gap, Meta, Raw
 from connectors.errors import Malformed
-from connectors.model import MONEY, SCHEMAS, TIME, Snapshot, conform, utc
+from connectors.model import MONEY, SCHEMAS, TIME, Snapshot, conform
 from connectors.rules import SlurmRules
 from console.demo.tables import UNLIMITED
 
@@ -18,6 +18,13 @@ TABLES = ("jobs", "nodes", "gpus", "queues", "quotas", "reservations", "events",
 _OWN: dict[str, dict[str, pl.DataType | type[pl.DataType]]] = {
     "jobs": {"demo_held_by": pl.String, "demo_priority_set": pl.Float64}
 }
+_WIRE: dict[Any, Any] = {TIME: pl.Int64, MONEY: pl.String}
+_INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_EPOCH = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]
+_PLAIN: dict[Any, Any] = {
+    pl.String: str, pl.Boolean: bool, pl.Int32: _INT32, pl.Int64: int, TIME: _EPOCH, MONEY: str,
+    pl.Float64: float | Literal["unlimited"],
+}  # fmt: skip
 _FAULTS = (ValueError, TypeError, OverflowError, ArithmeticError, msgspec.MsgspecError, pl.exceptions.PolarsError)
 
 
@@ -71,27 +78,43 @@ def history(raw: Raw, since: datetime) -> pl.DataFrame:
 
 
 def table(raw: Raw, name: str, like: str | None = None) -> pl.DataFrame:
-    """Return one answer as a frame of the columns that it has."""
-    rows = msgspec.json.decode(_out(raw, name), type=list[dict[str, Any]])
-    schema = dict(SCHEMAS[like or name]) | _OWN.get(like or name, {})
-    return pl.DataFrame([_column(column, dtype, rows) for column, dtype in schema.items() if column != "cluster"])
+    """Return one answer as a frame; a value of another type than its column's is an error of msgspec's."""
+    shape = like or name
+    rows = msgspec.json.decode(_out(raw, name), type=list[_row(shape)])  # type: ignore[misc] # made of the schema
+    columns = _columns(shape)
+    figures = [column for column, dtype in columns.items() if dtype == pl.Float64]
+    for row in rows:
+        for column in figures:
+            if row.get(column) == UNLIMITED:
+                row[column] = math.inf
+    wire = {column: _WIRE.get(dtype, dtype) for column, dtype in columns.items()}
+    times = [pl.from_epoch(column).cast(TIME) for column, dtype in columns.items() if dtype == TIME]
+    money = [pl.col(column).cast(MONEY) for column, dtype in columns.items() if dtype == MONEY]
+    return pl.DataFrame(rows, schema=wire).with_columns(*times, *money)
 
 
-def _column(name: str, dtype: Any, rows: list[dict[str, Any]]) -> pl.Series:
-    values = [row.get(name) for row in rows]
-    if dtype == TIME:
-        return pl.Series(name, [utc(value) for value in values], dtype=TIME)
-    if dtype == MONEY:
-        return pl.Series(name, [None if value is None else Decimal(value) for value in values], dtype=MONEY)
-    if dtype == pl.Float64:
-        return pl.Series(name, [_figure(value) for value in values], dtype=pl.Float64)
-    return pl.Series(name, values, dtype=dtype)
+def _columns(shape: str) -> dict[str, Any]:
+    columns = dict(SCHEMAS[shape]) | _OWN.get(shape, {})
+    del columns["cluster"]
+    return columns
 
 
-def _figure(value: Any) -> float | None:
-    if value == UNLIMITED:
-        return math.inf
-    return None if value is None else float(value)
+@cache
+def _row(shape: str) -> Any:
+    """Return the type of one row as JSON; polars itself would make null of a value that does not fit."""
+    make: Any = TypedDict
+    return make(shape, {column: _json_type(dtype) | None for column, dtype in _columns(shape).items()}, total=False)
+
+
+def _json_type(dtype: Any) -> Any:
+    if isinstance(dtype, pl.Enum):
+        return Literal[*dtype.categories.to_list()]
+    if isinstance(dtype, pl.List):
+        return list[_json_type(dtype.inner)]  # type: ignore[misc] # a type that is made here
+    if isinstance(dtype, pl.Struct):
+        make: Any = TypedDict
+        return make("Fields", {field.name: _json_type(field.dtype) | None for field in dtype.fields})
+    return _PLAIN[dtype]
 
 
 def _unbounded(value: Any) -> Any:

@@ -16,6 +16,7 @@ from console.demo import DemoConnector
 from console.demo.connector import Settings
 from console.demo.store import KEPT_S
 from console.demo.world import PAST_S
+from console.scheduling.whatif import forecast
 
 START = 1_790_000_000.25
 
@@ -310,13 +311,18 @@ async def test_answers_that_cannot_be_read(demo):
     connector = demo()
     raw = await connector.read()
 
-    def garbled(*names):
+    def garbled(*names, out=b'[{"id": 7}]'):
         answers = {
-            name: msgspec.structs.replace(answer, out=b'[{"id": 7}]') if name in names else answer
+            name: msgspec.structs.replace(answer, out=out) if name in names else answer
             for name, answer in raw.answers.items()
         }
         return connector.interpret(msgspec.structs.replace(raw, answers=answers))
 
+    for wrong in (
+        b'[{"id": 7}]', b'[{"state": "flying"}]', b'[{"nodes": 3000000000}]', b'[{"gpus": "many"}]', b"[7]", b"{}", b"",
+        b'[{"submit_time": 1e30}]', b'[{"labels": [["a", "b"]]}]', b'[{"nodelist": "gpu01"}]',
+    ):  # fmt: skip
+        assert [gap.source for gap in garbled("jobs", out=wrong).gaps] == ["jobs"], wrong
     snapshot = garbled("jobs", "cluster")
     assert [gap.source for gap in snapshot.gaps] == ["jobs", "cluster"]
     assert snapshot.rules is None
@@ -338,6 +344,19 @@ async def test_a_capture_writes_no_state(demo, state, tmp_path):
     await anext(stream)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(anext(stream), 0.05)
+
+
+@pytest.mark.parametrize(("scenario", "seed"), [("lab48", 0), ("lab48", 3), ("mid128", 1), ("quad", 0)])
+async def test_the_scheduling_core_agrees(demo, scenario, seed):
+    """The core, which knows nothing of the demo, finds nothing that should have started, and plans the same starts."""
+    snapshot = await look(demo(scenario=scenario, seed=seed))
+    told = forecast(snapshot, horizon_s=30 * 86400.0)
+    planned = {row["id"]: row["expected_start_time"] for row in rows(snapshot.jobs)}
+    assert any(planned.values())
+    for job in told.jobs:
+        assert job.start_p50 is None or job.start_p50 > snapshot.meta.taken_at + timedelta(seconds=30), job
+        if planned[job.id] is not None:
+            assert job.start_p50 == planned[job.id]
 
 
 async def test_the_past_is_long_enough_for_the_first_picture(demo):
