@@ -18,7 +18,7 @@ from console.triage.case import Case, Found
 from console.triage.limit_findings import beyond_limit, enforced
 from console.triage.limits import Limits
 from console.triage.room_findings import oversize
-from console.triage.slurm_gates import over_partition_time
+from console.triage.slurm_doors import over_partition_time
 from console.triage.slurm_line import heads
 from console.triage.slurm_reasons import classify
 from console.triage.words import hosts

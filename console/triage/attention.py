@@ -15,7 +15,7 @@ import polars as pl
 from connectors.model import Snapshot
 from connectors.text import _, plural
 from console.triage.board import Board, Node
-from console.triage.diagnosis import Attention, Severity
+from console.triage.diagnosis import Attention, Cause, Severity
 from console.triage.room_findings import device_cause
 from console.triage.slurm_reasons import classify
 from console.triage.words import amount, hosts, name, quoted, some, span
@@ -96,7 +96,7 @@ def _group_item(board: Board, kind: tuple[str, str], members: list[dict[str, Any
             count,
         ),
         "never": lambda: plural("{count} job can never start: {why}", "{count} jobs can never start: {why}", count),
-        "held": lambda: plural("{count} job: {why}", "{count} jobs: {why}", count),
+        "held": lambda: plural("{count} job does not retry: {why}", "{count} jobs do not retry: {why}", count),
         "act": lambda: plural("{count} job waits in vain: {why}", "{count} jobs wait in vain: {why}", count),
     }
     since = [group["submit_time"] for group in members if group["submit_time"]]
@@ -211,7 +211,9 @@ def _node_item(board: Board, kind: tuple[str, str, str], members: Sequence[Node]
         )
     else:
         what = _("{nodes} {state} without a reason, {lost}").format(nodes=listed, state=state, lost=lost)
-    if (device := device_cause(reason)) is not None:
+    if by:
+        what += _(" (by {who})").format(who=name(by))
+    if (device := device_cause(reason)) is not None and device[0] != Cause.NODE_OUT:
         what += f"; {device[1]}"
     times = [node.reason_time for node in members if node.reason_time]
     return _item(
@@ -219,7 +221,7 @@ def _node_item(board: Board, kind: tuple[str, str, str], members: Sequence[Node]
         "fault",
         what,
         since=min(times, default=None),
-        who=name(by) if by else _("ops"),
+        who=_("ops"),
         next_step=f"resume {listed}",
         objects=tuple(node.name for node in members),
     )

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from connectors.model import Snapshot
 from connectors.text import _
 from console.scheduling.forecast import Forecast, JobForecast
@@ -14,7 +16,10 @@ from console.triage.limits import Limits
 from console.triage.slurm_reasons import classify
 from console.triage.words import clock, quoted, span
 
-_WORTHLESS = frozenset({Cause.QUOTA_FULL, Cause.BORROW_BLOCKED, Cause.HELD, Cause.BAD_REQUEST, Cause.CLOSED_BY_ADMIN})
+# Behind these causes Slurm's start time is the end of some time limit or the begin time, not a plan.
+_WORTHLESS = frozenset({
+    Cause.QUOTA_FULL, Cause.BORROW_BLOCKED, Cause.HELD, Cause.BAD_REQUEST, Cause.CLOSED_BY_ADMIN, Cause.GATED,
+})  # fmt: skip
 
 
 def diagnose(
@@ -41,7 +46,8 @@ def diagnose(
         found = running.running(case)
         acts = [one for one in found if one.verdict == "act"]
         verdict: JobVerdict = "act" if acts else "running"
-        says = "; ".join([running.runs_text(case), *(one.finding.says for one in found)])
+        runs = [running.runs_text(case)] if state == "running" else []
+        says = "; ".join([*runs, *(one.finding.says for one in found)])
         return _answer(case, verdict, says, [*acts, *(one for one in found if one not in acts)])
     if state is None or state == "unknown":
         says = _("is in a state that is not known: {raw}").format(raw=quoted(job.get("state_raw") or "?"))
@@ -72,13 +78,12 @@ def _pending(case: Case, forecast: Forecast | None, previous: tuple[str, datetim
     start = _start(case, found, forecast, foreseen)
     says = found[0].finding.says
     if start is not None and start.p50 is not None and verdict in {"wait", "unknown"}:
-        says += _("; starts about {when}").format(when=case.when(start.p50))
+        planned = _("; Slurm plans it for {when} at the latest") if foreseen is None else _("; starts about {when}")
+        says += planned.format(when=case.when(start.p50))
     return _answer(case, verdict, says, found, start)
 
 
 def _noted(found: Found, note: Evidence) -> Found:
-    from msgspec.structs import replace
-
     finding = replace(found.finding, evidence=(*found.finding.evidence, note))
     return Found(finding=finding, verdict=found.verdict, short=found.short)
 
@@ -91,8 +96,6 @@ def _with_previous(case: Case, found: list[Found], previous: tuple[str, datetime
     text = _("before that it said {raw} ({cause}), {age} ago").format(
         raw=quoted(raw), cause=reason.cause.value, age=age
     )
-    from msgspec.structs import replace
-
     note = Evidence(source="squeue", text=text, as_of=seen)
     finding = replace(first.finding, says=f"{first.finding.says}; {text}", evidence=(*first.finding.evidence, note))
     changed = Found(finding=finding, verdict=first.verdict, short=first.short)

@@ -203,9 +203,7 @@ def worthless_estimate(case: Case) -> tuple[Evidence, ...]:
     expected = case.row.get("expected_start_time")
     if expected is None or case.brief:
         return ()
-    text = _(
-        "Slurm's own estimate, {when}, is left aside: for a job behind a quota it is the end of a time limit, not a plan"
-    )
+    text = _("Slurm's own estimate, {when}, is left aside: behind a quota it is the end of some time limit, not a plan")
     return (case.evidence("derived", text.format(when=case.when(expected))),)
 
 

@@ -35,7 +35,7 @@ def device_cause(reason: str | None) -> tuple[Cause, str] | None:
             "the driver sees {seen} of {wanted} GPUs; look for an Xid of that time in the kernel log before resuming"
         ).format(seen=seen, wanted=wanted)
     if _DEVICE.search(reason):
-        return Cause.DEVICE_FAULT, _("the reason names a fault of a GPU or its links")
+        return Cause.NODE_OUT, _("the reason names a fault of a GPU or its links")
     return None
 
 
@@ -112,8 +112,9 @@ def _release(case: Case) -> tuple[datetime | None, tuple[Evidence, ...]]:
             return None, ()
         text = _("{jobs} there have no time limit, so no end is known").format(jobs=jobs_count(len(endless)))
         return None, (case.evidence("derived", text),)
+    holders = [row for row in rows if row["gpus"] or not case.room.ask.gpus]
     text = _("by their time limits it fits at {when}, when these end: {jobs}").format(
-        when=case.when(at), jobs=_ends(rows, case.now)
+        when=case.when(at), jobs=_ends(holders, case.now)
     )
     return at, (case.evidence("derived", text),)
 
@@ -441,7 +442,8 @@ def nodes_say(case: Case, *, stated: bool) -> list[Found]:
     if out and out.verdict == "act":
         found.append(out)
     found.extend(one for one in (completing(case, stated=False), reserved(case, stated=False)) if one)
-    found.append(busy(case, stated=stated))
+    if room.usable or not room.candidates or not found:
+        found.append(busy(case, stated=stated))
     if out and out not in found:
         found.append(out)
     return found

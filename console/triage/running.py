@@ -6,7 +6,7 @@ from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause
 from console.triage.room_findings import device_cause, repair_step
 from console.triage.slurm_reasons import classify
-from console.triage.words import amount, hosts, name, quoted, span
+from console.triage.words import amount, hosts, quoted, span
 
 _LONG_COMPLETING_S = 600
 _NEAR_S, _NEAR_SHARE = 900, 0.05
@@ -43,9 +43,10 @@ def running(case: Case) -> list[Found]:
     """Return what is wrong with a running or suspended job, as far as this cluster's tables show it."""
     row, found = case.row, []
     if row["state"] == "suspended":
-        says = _("is suspended: it holds {gpus} on {nodes} and does not run").format(
-            gpus=amount(row.get("gpus"), "gpu"), nodes=hosts(row.get("nodelist") or ()) or "?"
-        )
+        gpus, nodes = amount(row.get("gpus"), "gpu"), hosts(row.get("nodelist") or ()) or "?"
+        says = _("is suspended: it holds {gpus} on {nodes} and does not run").format(gpus=gpus, nodes=nodes)
+        if not row.get("gpus"):
+            says = _("is suspended: it holds {nodes} and does not run").format(nodes=nodes)
         found.append(
             case.found(
                 Cause.CLOSED_BY_ADMIN,
@@ -193,11 +194,4 @@ def runs_text(case: Case) -> str:
     since = row.get("start_time")
     age = _(" for {age}").format(age=span((case.now - since).total_seconds())) if since else ""
     nodes = _(" on {nodes}").format(nodes=hosts(row["nodelist"])) if row.get("nodelist") else ""
-    return (
-        _("runs{nodes}{age}").format(nodes=nodes, age=age)
-        if row["state"] != "suspended"
-        else _("is suspended{nodes}").format(nodes=nodes)
-    )
-
-
-__all__ = ["completing", "ended", "ended_text", "name", "running", "runs_text"]
+    return _("runs{nodes}{age}").format(nodes=nodes, age=age)

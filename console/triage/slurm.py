@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from connectors.notation import NotationError, parse_hostlist
 from connectors.text import _
+from console.triage import slurm_doors as doors
 from console.triage import slurm_gates as gates
 from console.triage.board import end_of, partitions_of
 from console.triage.case import Case, Found
@@ -58,7 +59,7 @@ def _more(case: Case) -> list[Found]:
     if topic in CHECKED:
         return []
     large = oversize(case)
-    more = [one for one in (large, gates.over_partition_time(case)) if one is not None]
+    more = [one for one in (large, doors.over_partition_time(case)) if one is not None]
     more.extend(derived_limits(case))
     if topic in _IN_LINE and large is None and case.room.candidates:
         more.extend(nodes_say(case, stated=False))
@@ -149,12 +150,16 @@ def _higher_tier(case: Case) -> str | None:
     if own is None:
         return None
     above = {part.name for part in tiers.values() if part.priority_tier > own}
-    rows = [row for row in case.room.on_candidates if above.intersection(partitions_of(row))]
+    rows = [
+        row
+        for row in case.room.on_candidates
+        if above.intersection(partitions_of(row)) and (row["gpus"] or not case.room.ask.gpus)
+    ]
     if not rows:
         return None
     listed = sorted({part for row in rows for part in partitions_of(row) if part in above})
     ends = [end for row in rows if (end := end_of(row, case.now)) is not None]
-    text = _("partition {above} stands above it and holds {nodes}").format(
+    text = _("jobs of partition {above}, which comes first, hold {nodes}").format(
         above=some([name(part) for part in listed]), nodes=hosts({h for row in rows for h in row["nodelist"] or ()})
     )
     return text + (_("; the earliest end there is {when}").format(when=case.when(min(ends))) if ends else "")
@@ -199,7 +204,7 @@ def nodes(case: Case) -> list[Found]:
         return [case.found(Cause.WINDOW, "wait", _("its nodes are reserved for maintenance"), says, who=_("nobody"))]
     if named:
         says = _(
-            "Slurm says that {nodes} cannot be used, but the node list shows none of them out; its word is from an earlier look"
+            "Slurm says that {nodes} cannot be used, but the node list shows none of them out: its word may be old"
         ).format(nodes=hosts(named))
         return [
             case.found(
@@ -335,4 +340,5 @@ TOPICS: dict[str, Callable[[Case], list[Found]]] = {
     "nodes": nodes,
     "limit": _limit,
     **gates.TOPICS,
+    **doors.TOPICS,
 }

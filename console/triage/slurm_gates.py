@@ -1,6 +1,5 @@
-"""Slurm's reasons that are no queue: a time, another job, a person, a licence, a wrong name, a closed door."""
+"""Slurm's reasons that wait for something else than room: a time, another job, a person, a licence, a reservation."""
 
-import math
 import re
 from collections.abc import Callable
 
@@ -8,27 +7,26 @@ from connectors.text import _, plural
 from console.triage.board import Row, end_of, own
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause, Evidence
-from console.triage.limits import partition_limits
-from console.triage.room import feature_words, matches
-from console.triage.room_findings import outage, too_large
+from console.triage.room_findings import outage
 from console.triage.words import figure, hosts, name, quoted, some, span
 
 _DEPENDENCY = re.compile(
     r"(?P<kind>after\w*|singleton|expand)(?::(?P<ids>[^,?()]+))?(?:\((?P<word>[^)]*)\))?", re.IGNORECASE
 )
 _FAILED = frozenset({"failed", "cancelled", "timeout", "out_of_memory", "node_failed", "preempted"})
-_ALLOWS = re.compile(r"\((?P<part>\S+) allows (?P<allowed>\S+) not (?P<mine>[^)]+)\)")
 
 
 class _Parent:
     """One job that this one waits for, as far as the job list shows it."""
 
-    def __init__(self, case: Case, kind: str, job: str) -> None:
+    def __init__(self, case: Case, kind: str, job: str, word: str) -> None:
         """Look it up."""
         self.kind, self.id = kind.lower(), job
         base = job.partition("+")[0].partition("_")[0]
         self.row: Row | None = case.board.find(job) or case.board.find(base)
         self.state: str | None = self.row["state"] if self.row else None
+        if self.state is None and "failed" in word.lower():
+            self.state = "failed"  # it has left the job list, and Slurm keeps what became of it
 
     @property
     def kept_from(self) -> bool:
@@ -55,7 +53,7 @@ def parents(case: Case) -> list[_Parent]:
         for job in (match["ids"] or "").split(":"):
             bare = job.partition("+")[0] if match["kind"].lower() == "after" else job
             if bare.strip():
-                found.append(_Parent(case, match["kind"], bare.strip()))
+                found.append(_Parent(case, match["kind"], bare.strip(), match["word"] or ""))
     return [one for one in found if not one.done]
 
 
@@ -134,7 +132,7 @@ def _state_word(one: _Parent) -> str:
 
 def _never(case: Case, broken: list[_Parent]) -> Found:
     text = quoted(case.row.get("dependency") or "?")
-    if broken and broken[0].row is not None:
+    if broken and broken[0].state is not None:
         one = broken[0]
         ended = one.row["end_time"] if one.row else None
         when = _(" at {when}").format(when=case.when(ended)) if ended else ""
@@ -340,9 +338,8 @@ def held(case: Case) -> list[Found]:
     facts: list[Evidence] = []
     if kind in {"launch failed", "environment", "max requeue"}:
         hosts_seen = case.row.get("nodelist") or ()
-        for host in hosts_seen[:4]:
-            if host in case.board.by_name:
-                facts.append(case.node_evidence(case.board.by_name[host]))
+        seen = [case.board.by_name[host] for host in hosts_seen[:4] if host in case.board.by_name]
+        facts = [case.node_evidence(node) for node in seen]
         where = hosts(hosts_seen) if hosts_seen else _("the node of its last start")
         step = _("read the log of {nodes} first (prolog, mount, user unknown), then: {command}").format(
             nodes=where, command=release
@@ -412,14 +409,14 @@ def reservation(case: Case) -> list[Found]:
     return [case.found(Cause.WINDOW, "wait", says, says, *facts, who=_("nobody"), next_step=_("wait"))]
 
 
-def _fill(case: Case, says: str) -> str:
+def fill(case: Case, says: str) -> str:
     return says.format(partition=case.partition, qos=name(case.qos))
 
 
 def plain_reason(case: Case) -> list[Found]:
     """Return the sentence of the table."""
     reason = case.reason
-    says = _fill(case, _(reason.says))
+    says = fill(case, _(reason.says))
     steps = {
         "wait": _("wait"),
         "act": _("see {command}").format(command=f"scontrol show job {case.id}"),
@@ -430,359 +427,7 @@ def plain_reason(case: Case) -> list[Found]:
     ]
 
 
-def partition(case: Case) -> list[Found]:
-    """Return CLOSED_BY_ADMIN."""
-    says = _fill(case, _(case.reason.says))
-    facts = [
-        case.evidence("scontrol show partition", f"PartitionName={name(one.name)} State={name(one.state)}")
-        for one in partition_limits(case.board, case.row)
-    ]
-    others = [
-        part.name
-        for part in case.board.rules.partitions
-        if part.state.upper() == "UP" and part.name not in case.partitions
-    ]
-    return [
-        case.found(
-            case.reason.cause,
-            "act",
-            _("partition {partition} is stopped").format(partition=case.partition),
-            says,
-            *facts,
-            who=_("admin"),
-            next_step=_("when it may start jobs again: {command}").format(command=f"start partition:{case.partition}"),
-            counterfactual=_("partitions that are up: {names}").format(names=some([name(one) for one in others]))
-            if others
-            else None,
-        )
-    ]
-
-
-def access(case: Case) -> list[Found]:
-    """Return BAD_REQUEST: its QOS or account may not use this partition; with what is allowed."""
-    what = _("account") if case.reason.over == "account" else _("QOS")
-    mine = case.account if case.reason.over == "account" else case.qos
-    allowed: list[str] = []
-    for one in partition_limits(case.board, case.row):
-        listed = one.allow_accounts if case.reason.over == "account" else one.allow_qos
-        allowed.extend(listed or ())
-    if (match := _ALLOWS.search(case.row.get("reason_raw") or "")) and not allowed:
-        allowed, mine = match["allowed"].split(","), match["mine"]
-    if case.reason.says and not case.reason.over:
-        says = _fill(case, _(case.reason.says))
-    elif allowed:
-        says = _("{what} {mine} may not use partition {partition}; it allows {allowed}").format(
-            what=what, mine=name(mine), partition=case.partition, allowed=some([name(one) for one in allowed], 6)
-        )
-    else:
-        says = _("{what} {mine} may not use partition {partition}").format(
-            what=what, mine=name(mine), partition=case.partition
-        )
-    facts = (
-        [
-            case.evidence(
-                "scontrol show partition",
-                _("{name} allows {allowed}").format(
-                    name=case.partition, allowed=some([name(one) for one in allowed], 6)
-                ),
-            )
-        ]
-        if allowed
-        else []
-    )
-    return [
-        case.found(
-            Cause.BAD_REQUEST,
-            "act",
-            says,
-            says,
-            *facts,
-            who=_("owner, or the admin of the partition"),
-            next_step=_("use another partition, or a {what} that it allows").format(what=what),
-            counterfactual=_("with {what} {allowed} it would queue here").format(what=what, allowed=name(allowed[0]))
-            if allowed
-            else None,
-        )
-    ]
-
-
-def invalid(case: Case) -> list[Found]:
-    """Return BAD_REQUEST: its QOS or account does not exist (any more), or is not allowed to its user."""
-    if case.reason.over == "qos":
-        mine, there = case.qos, case.qos in case.board.qos
-        known = case.board.rules.qos is not None
-        what = _("QOS")
-    else:
-        mine, what, known = case.account, _("account"), case.board.rules.associations is not None
-        there = any(account == mine for account, _user in case.board.associations)
-    if known and not there:
-        says = _("its {what} {name} does not exist any more; waiting does not help").format(what=what, name=name(mine))
-    elif known:
-        says = _("its user may not use {what} {name} (it exists); waiting does not help").format(
-            what=what, name=name(mine)
-        )
-    else:
-        says = _("its {what} {name} is not valid (any more); waiting does not help").format(what=what, name=name(mine))
-    better = None
-    if case.reason.over == "qos" and known:
-        assoc = case.board.associations.get((case.account or "", case.row.get("user") or ""))
-        usable = [one for one in (assoc.qos if assoc else ()) if one in case.board.qos] or sorted(case.board.qos)
-        better = _("QOS that exist: {names}").format(names=some([name(one) for one in usable], 6))
-    key = "QOS" if case.reason.over == "qos" else "Account"
-    return [
-        case.found(
-            Cause.BAD_REQUEST,
-            "act",
-            _("{what} {name} is not valid").format(what=what, name=name(mine)),
-            says,
-            who=_("owner, or admin"),
-            next_step=_("give it another: {command}").format(command=f"scontrol update JobId={case.id} {key}=…"),
-            counterfactual=better,
-        )
-    ]
-
-
-def over_partition_time(case: Case) -> Found | None:
-    """Return NEVER_FITS where the partition's MaxTime is below the job's limit; None where it is not, or unknown."""
-    limits, asked = partition_limits(case.board, case.row), case.row.get("time_limit_s")
-    if not limits or asked is None or any(asked <= one.max_time_s for one in limits):
-        return None
-    qos = case.board.qos.get(case.qos or "")
-    if qos is not None and any(flag.lower() == "partitiontimelimit" for flag in qos.flags):
-        return None  # such a QOS may go beyond the partition's limit
-    one = max(limits, key=lambda part: part.max_time_s)
-    most = span(one.max_time_s)
-    longer = [
-        part.name
-        for part in case.board.rules.partitions
-        if part.max_time_s >= asked and part.state.upper() == "UP" and part.name not in case.partitions
-    ]
-    elsewhere = _(", or move it to {names}").format(names=some([name(part) for part in longer], 3)) if longer else ""
-    return case.found(
-        Cause.NEVER_FITS,
-        "never",
-        _("time limit {asked}; {partition} allows {most}").format(
-            asked=span(asked), partition=name(one.name), most=most
-        ),
-        _("asks {asked}; partition {partition} allows at most {most}").format(
-            asked=span(asked), partition=name(one.name), most=most
-        ),
-        *(
-            ()
-            if case.brief
-            else (case.evidence("scontrol show partition", f"PartitionName={name(one.name)} MaxTime={most}"),)
-        ),
-        stated=case.reason.topic == "part_time",
-        who=_("owner (its wait so far bought nothing)"),
-        next_step=_("lower it: {command}{elsewhere}").format(
-            command=f"scontrol update JobId={case.id} TimeLimit={slurm_time(one.max_time_s)}", elsewhere=elsewhere
-        ),
-        counterfactual=_("a limit of at most {most} can start here").format(most=most),
-    )
-
-
-def slurm_time(seconds: float) -> str:
-    """Return a duration as Slurm reads it."""
-    from connectors.notation import format_slurm_duration
-
-    return format_slurm_duration(seconds)
-
-
-def part_time(case: Case) -> list[Found]:
-    """Return the partition's MaxTime against what is asked."""
-    if (found := over_partition_time(case)) is not None:
-        return [found]
-    limits = partition_limits(case.board, case.row)
-    if limits and case.row.get("time_limit_s") is not None:
-        says = _(
-            "Slurm says that its time limit is too long, but {partition} now allows {most} and it asks {asked}"
-        ).format(
-            partition=case.partition,
-            most=span(max(one.max_time_s for one in limits)),
-            asked=span(case.row["time_limit_s"]),
-        )
-        return [
-            case.found(
-                Cause.NEVER_FITS,
-                "wait",
-                _("time limit fits now; waits for the next look"),
-                says,
-                who=_("nobody"),
-                next_step=_("wait for the next scheduling cycle"),
-            )
-        ]
-    says = _("its time limit is longer than partition {partition} allows").format(partition=case.partition)
-    return [case.found(Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("lower its time limit"))]
-
-
-def part_nodes(case: Case) -> list[Found]:
-    """Return the partition's node limits against what is asked; the word also stands for required nodes that are out."""
-    limits, asked = partition_limits(case.board, case.row), case.row.get("nodes") or case.row.get("min_nodes") or 1
-    one = max(limits, key=lambda part: part.max_nodes, default=None)
-    total = len(case.room.in_partition)
-    cap = min(one.max_nodes, total or math.inf) if one else (total or math.inf)
-    if one is not None and asked < one.min_nodes:
-        says = _("asks {asked} nodes; partition {partition} wants at least {least}").format(
-            asked=asked, partition=name(one.name), least=one.min_nodes
-        )
-        return [
-            case.found(
-                Cause.NEVER_FITS,
-                "never",
-                says,
-                says,
-                who=_("owner"),
-                next_step=_("ask for at least {least} nodes").format(least=one.min_nodes),
-            )
-        ]
-    if math.isfinite(cap) and asked > cap:
-        why = (
-            _("partition {partition} allows at most {cap} nodes a job")
-            if one and one.max_nodes <= (total or math.inf)
-            else _("partition {partition} has {cap} nodes")
-        )
-        says = _("asks {asked} nodes; {why}").format(
-            asked=figure(asked), why=why.format(partition=case.partition, cap=figure(cap))
-        )
-        return [
-            case.found(
-                Cause.NEVER_FITS,
-                "never",
-                _("{asked} nodes; {partition} allows {cap}").format(
-                    asked=figure(asked), partition=case.partition, cap=figure(cap)
-                ),
-                says,
-                case.evidence("scontrol show partition", f"PartitionName={case.partition} MaxNodes={figure(cap)}"),
-                who=_("owner"),
-                next_step=_("ask for at most {cap} nodes, or use another partition").format(cap=figure(cap)),
-                counterfactual=_("at most {cap} nodes can start here").format(cap=figure(cap)),
-            )
-        ]
-    if (out := outage(case, stated=True)) is not None:
-        says = _("its {asked} nodes are within the limit of {partition}, but {what}").format(
-            asked=asked, partition=case.partition, what=out.finding.says
-        )
-        return [
-            case.found(
-                out.finding.cause,
-                "act",
-                out.short,
-                says,
-                *out.finding.evidence,
-                who=_("admin"),
-                next_step=out.finding.next_step,
-            )
-        ]
-    says = _("partition {partition} does not allow the number of nodes that it asks, {asked}").format(
-        partition=case.partition, asked=asked
-    )
-    return [case.found(Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("ask for fewer nodes"))]
-
-
-def constraints(case: Case) -> list[Found]:
-    """Return NEVER_FITS by a placement rule: which features no node has together; unknown where nothing shows it."""
-    constraint = case.row.get("constraint")
-    room = case.room
-    held_too = _(" (it is usually held as well: after the change, release {job})").format(job=case.id)
-    if constraint and room.in_partition:
-        having = [node for node in room.in_partition if matches(constraint, node.features)]
-        counts = [
-            _("{feature} on {count}").format(
-                feature=name(word), count=sum(word in node.features for node in room.in_partition)
-            )
-            for word in feature_words(constraint)
-        ]
-        fact = case.evidence(
-            "scontrol show node",
-            _("nodes of {partition} with each feature: {counts}").format(
-                partition=case.partition, counts=some(counts, 8)
-            ),
-        )
-        if not having:
-            says = _("no node of {partition} has the features {constraint} together ({counts})").format(
-                partition=case.partition, constraint=quoted(constraint), counts=some(counts, 8)
-            )
-            step = (
-                _("change the features: {command}").format(command=f"scontrol update JobId={case.id} Features=…")
-                + held_too
-            )
-            return [
-                case.found(
-                    Cause.NEVER_FITS,
-                    "never",
-                    _("no node has {constraint}").format(constraint=quoted(constraint)),
-                    says,
-                    fact,
-                    who=_("owner"),
-                    next_step=step,
-                    counterfactual=_better_features(case, constraint),
-                )
-            ]
-    if (large := too_large(case)) is not None:
-        return [
-            case.found(
-                Cause.NEVER_FITS,
-                "never",
-                large.short,
-                large.finding.says,
-                who=_("owner"),
-                next_step=large.finding.next_step,
-                counterfactual=large.finding.counterfactual,
-            )
-        ]
-    if not room.candidates:
-        model = case.row.get("gpu_model")
-        says = _("no node of {partition} can satisfy what it asks").format(partition=case.partition)
-        if model and room.in_partition:
-            says = _("no node of {partition} has {model} GPUs").format(partition=case.partition, model=name(model))
-        return [
-            case.found(
-                Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("change what it asks") + held_too
-            )
-        ]
-    says = _(
-        "Slurm says that its constraints can't be satisfied and does not say which; by the node list {nodes} could hold it"
-    ).format(nodes=hosts(node.name for node in room.capable[:8]))
-    return [
-        case.found(
-            Cause.NEVER_FITS,
-            "unknown",
-            _('reason "{raw}", no detail').format(raw=case.raw),
-            says,
-            who=_("owner or admin"),
-            next_step=_("see {command}; if a node was missing then, release {job}").format(
-                command=f"scontrol show job {case.id}", job=case.id
-            ),
-        )
-    ]
-
-
-def _better_features(case: Case, constraint: str) -> str | None:
-    words = feature_words(constraint)
-    best: dict[frozenset[str], int] = {}
-    for node in case.room.in_partition:
-        has = frozenset(word for word in words if word in node.features)
-        best[has] = best.get(has, 0) + 1
-    ranked = sorted((one for one in best.items() if one[0]), key=lambda one: (-len(one[0]), -one[1]))
-    parts = [
-        _("{features} alone: {count} nodes").format(features="&".join(name(w) for w in words if w in has), count=n)
-        for has, n in ranked[:3]
-    ]
-    return "; ".join(parts) or None
-
-
 TOPICS: dict[str, Callable[[Case], list[Found]]] = {
-    "dependency": dependency,
-    "begin": begin,
-    "array": array,
-    "licenses": licenses,
-    "held": held,
-    "reservation": reservation,
-    "plain": plain_reason,
-    "partition": partition,
-    "access": access,
-    "invalid": invalid,
-    "part_time": part_time,
-    "part_nodes": part_nodes,
-    "constraints": constraints,
-}
+    "dependency": dependency, "begin": begin, "array": array, "licenses": licenses, "held": held,
+    "reservation": reservation, "plain": plain_reason,
+}  # fmt: skip

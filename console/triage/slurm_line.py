@@ -12,7 +12,7 @@ from console.triage.diagnosis import Cause
 from console.triage.slurm_reasons import classify
 from console.triage.words import amount, hosts, jobs_count, name, quoted, some, span
 
-_READY = frozenset({"resources", "priority", "down_text", "nodes"})
+_READY = frozenset({"resources", "priority", "down_text"})
 
 
 def ahead(case: Case) -> list[Row]:
@@ -41,7 +41,21 @@ def ahead(case: Case) -> list[Row]:
             continue
         if row["priority"] is not None and mine is not None and row["priority"] > mine:
             found.append(row)
-    return found
+    return found or _overtaken(case)
+
+
+def _overtaken(case: Case) -> list[Row]:
+    """Return the jobs of its partition whose turn it is: priorities may have changed since Slurm gave its reason."""
+    if case.reason.topic != "priority":
+        return []
+    parts = set(case.partitions)
+    return [
+        row
+        for row in case.board.pending
+        if row["id"] != case.row["id"]
+        and classify(row["reason_raw"]).topic == "resources"
+        and not parts.isdisjoint(partitions_of(row))
+    ]
 
 
 def _brief(case: Case, *, stated: bool) -> Found | None:
@@ -79,7 +93,7 @@ def line(case: Case, *, stated: bool) -> Found | None:
     keeper = next((row for row in before if row["expected_start_time"] == start), first) if start else first
     planned = [node for node in case.room.usable if node.planned]
     gpus = sum((row["gpus"] or 0.0) * (row["tasks"] or 1) for row in before)
-    says = _("{jobs} with {gpus} are ahead of it; first is {first}").format(
+    says = _("ahead of it: {jobs} with {gpus}; the first is {first}").format(
         jobs=jobs_count(len(before)), gpus=amount(gpus, "gpu"), first=_job(first)
     )
     facts = [case.evidence("derived", _("ahead: {jobs}").format(jobs=some([_job(row) for row in before])))]

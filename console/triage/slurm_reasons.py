@@ -137,7 +137,7 @@ _PLAIN: dict[str, Reason] = {
         "act",
         EITHER,
         N_(
-            "it could not be launched: a wrong working directory, a missing program, a prolog or a file system may be the cause"
+            "it could not be launched: a wrong directory, a missing program, a prolog or a file system may be the cause"
         ),
     ),
     "InactiveLimit": Reason(
