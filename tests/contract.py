@@ -51,7 +51,7 @@ from connectors.change import (
     verb,
 )
 from connectors.connector import Answer, Capabilities, Connector, Raw, connector_class
-from connectors.errors import BadWords, GpudeckError, Malformed, Moved, NotFound, ReadOnly, Unsupported
+from connectors.errors import Ambiguous, BadWords, ConnectorError, GpudeckError, Moved, NotFound, ReadOnly, Unsupported
 from connectors.language import read_one, write
 from connectors.model import ACTIVE_STATES, SCHEMAS, Snapshot
 from connectors.raw import load_raw, save_raw
@@ -74,7 +74,10 @@ EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo
 
 @dataclass(frozen=True, kw_only=True)
 class Bed:
-    """One cluster to hold a connector against; `patience_s` is how long two snapshots may take."""
+    """One cluster to hold a connector against; `patience_s` is how long two snapshots may take.
+
+    `optional` names answers that not every site gives: one that is absent needs no gap, one that is nonsense does.
+    """
 
     system: str
     cluster: str
@@ -82,6 +85,7 @@ class Bed:
     captured: Path | None = None
     writes: bool = True
     patience_s: float = 60.0
+    optional: frozenset[str] = frozenset()
     changes: Callable[[Snapshot], Iterable[Change]] = field(default=lambda _snapshot: ())
 
     def open(self, *, captured: Path | None = None) -> Connector:
@@ -317,7 +321,7 @@ class ReadingContract:
         assert msgspec.msgpack.encode(raw) == before
         same(first, bed.open().interpret(raw))
 
-    def test_an_answer_that_cannot_be_read_is_never_swallowed(self, connector, raw, snapshot):
+    def test_an_answer_that_cannot_be_read_is_never_swallowed(self, bed, connector, raw, snapshot):
         for name, answer in raw.answers.items():
             garbled = with_answer(raw, name, msgspec.structs.replace(answer, out=b"\x00\xff{]|=nonsense\n", code=0))
             lost = with_answer(raw, name, None)
@@ -325,11 +329,16 @@ class ReadingContract:
             for wrong in (garbled, lost, cut):
                 try:
                     told = connector.interpret(wrong)
-                except Malformed:
+                except ConnectorError:
                     continue
                 assert told.meta.cluster == snapshot.meta.cluster
-                if wrong is not cut and not told.gaps:
-                    same(told, snapshot)  # without a gap nothing may be missing
+                may_differ = wrong is cut or (wrong is lost and name in bed.optional)
+                if not may_differ and set(told.gaps) <= set(snapshot.gaps):
+                    differing = [
+                        table for table, frame in told.tables().items() if not frame.equals(snapshot.table(table))
+                    ]
+                    assert not differing, f"{name}: no gap says that {differing} can't be known"
+                    assert told.rules == snapshot.rules, f"{name}: no gap says that the rules can't be known"
 
     async def test_history_holds_jobs_that_ended(self, connector, raw, snapshot):
         since = snapshot.meta.taken_at - timedelta(hours=6)
@@ -404,7 +413,12 @@ class ReadingContract:
                 queue = getattr(change, "queue", None)
                 if queue and names.count(queue.partition(":")[2]) == 1:
                     bare = msgspec.structs.replace(change, queue=queue.partition(":")[2])
-                    assert connector.resolve(bare, snapshot) == (change,)
+                    try:
+                        found = connector.resolve(bare, snapshot)
+                    except Ambiguous as error:  # a system may know more names: Slurm's associations, by their user
+                        assert change.queue in error.candidates  # noqa: PT017 - it need not be raised
+                        continue
+                    assert found == (change,)
 
     def test_plans_can_be_read_and_stand_on_the_ground(self, bed, connector, raw, snapshot):
         for changes in resolved(connector, bed, snapshot):
@@ -414,7 +428,6 @@ class ReadingContract:
             for step in plan.steps:
                 assert step.says.strip()
                 assert step.native.strip()
-                assert "\n" not in step.says
             assert plan.expects
             assert ground.moved(plan.expects, snapshot) == []
             assert plan.results

@@ -22,6 +22,7 @@ from connectors.connector import Answer, Capabilities, Raw
 from connectors.errors import BadWords, Moved, Unreachable, Unsupported
 from connectors.language import read_one, write
 from connectors.model import Snapshot
+from connectors.text import _
 from console.demo import planning, reading, resolve
 from console.demo.carry import carry_out
 from console.demo.output import lines
@@ -77,8 +78,13 @@ class DemoConnector:
     def capabilities(self) -> Capabilities:
         """Return what can be done here; a capture can only be read."""
         return Capabilities(
-            reads=reading.TABLES, writes=() if self._captured else _VERBS, history=True, logs=not self._captured
-        )
+            reads=reading.TABLES, writes=() if self._captured else _VERBS, history=True, logs=not self._captured,
+            cannot=(
+                _("quotas of one GPU model, or of anything but GPUs"),
+                _("guaranteeing, lending or borrowing GPUs"),
+                _("stopping a queue that is not a partition"),
+            ),
+        )  # fmt: skip
 
     async def read(self) -> Raw:
         """Return the simulated cluster's answers of now. Unreachable where the state folder can't be used."""
