@@ -105,15 +105,20 @@ class Arena:
 
         No nodes come with a time beyond `latest`, which then is a lower bound (inf: never).
         """
-        bucket = 0.0 if length <= 1 else length if math.isinf(length) else 2.0 ** math.floor(math.log2(length))
+        bucket = _bucket(length)
         key = (where.key, demand, bucket)
         heap = self._heap(key, where, now)
         walk = _Walk(self, heap, demand, length, now)
         when, ready = walk.run(count, latest)
         for bound, tight, node in walk.popped:
-            if bound > now or (walk.first.get(node, math.inf) > now):
-                bound = self.earliest(node, demand, bucket, now)  # noqa: PLW2901 - the bound is renewed, that is the point
-            heapq.heappush(heap, (bound, tight, node))
+            found, asked = walk.first[node]
+            if bound <= now and found <= now:
+                renewed = now
+            elif bucket == length and asked <= now:
+                renewed = found
+            else:
+                renewed = self.earliest(node, demand, bucket, now)
+            heapq.heappush(heap, (renewed, tight, node))
         if len(ready) < count:
             return when, []
         plan = self.plan
@@ -157,6 +162,13 @@ class Arena:
         return bounds
 
 
+def _bucket(length: float) -> float:
+    """Return the largest 900 s x 2^n up to length (limits often are just that): bounds for it hold for longer jobs."""
+    if length <= 1 or math.isinf(length):
+        return 0.0 if length <= 1 else length
+    return math.ldexp(900.0, math.frexp(length / 900.0)[1] - 1)
+
+
 class _Walk:
     """One search: nodes with room at `when` are ready, the others wait with their own earliest time."""
 
@@ -167,7 +179,7 @@ class _Walk:
         self.length = length
         self.when = now
         self.popped: list[Bound] = []
-        self.first: dict[int, float] = {}
+        self.first: dict[int, tuple[float, float]] = {}  # earliest time found, and from when on it was asked for
         self.ready: list[int] = []
         self.waiting: list[tuple[float, int]] = []
 
@@ -198,7 +210,7 @@ class _Walk:
         if node in self.first:
             return
         self.popped.append((bound, tight, node))
-        self.first[node] = self._sort_in(node)
+        self.first[node] = self._sort_in(node), self.when
 
     def _sort_in(self, node: int) -> float:
         earliest = self.arena.earliest(node, self.demand, self.length, self.when)

@@ -271,11 +271,12 @@ def _end_of(row: dict[str, Any], job: Job) -> float:
         return SOON_S
     if job.state == "suspended":
         return math.inf
+    end = math.inf
     if job.start is not None and math.isfinite(job.limit_s):
-        return max(job.start + job.limit_s, SOON_S)
-    if row["end_time"] is not None and not math.isinf(job.limit_s):
-        return max(float(row["end_time"]), SOON_S)
-    return math.inf
+        end = job.start + job.limit_s
+    elif row["end_time"] is not None and not math.isinf(job.limit_s):
+        end = float(row["end_time"])
+    return end if end > 0 else SOON_S
 
 
 def _place_running(snapshot: Snapshot, cluster: Cluster) -> None:

@@ -240,6 +240,10 @@ class _Simulation:
 
     def _step(self, early: list[int], freed: set[int], woken: list[Entry]) -> None:
         self.started = 0
+        changed = bool(early or woken) or any(self.parked.get(counter) for counter in freed)
+        if (self.stale or changed) and self.now >= self.next_replan:
+            self._replan()
+            return
         self._start_due()
         if early:
             self.stale = True
@@ -251,7 +255,7 @@ class _Simulation:
         self._unpark(freed)
         self._loosen()
         self._extend()
-        if self.must_replan or (self.stale and self.now >= self.next_replan):
+        if self.must_replan:
             self._replan()
         elif self.stale:
             self._wake(self.next_replan)
