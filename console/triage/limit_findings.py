@@ -130,7 +130,7 @@ def _full(case: Case, level: Level, *, stated: bool) -> Found:
             facts.append(case.evidence("derived", _("by account: {shares}").format(shares=shares_text(rows, level))))
     if at:
         ends = some([name(row["id"]) for row in freeing])
-        text = _("by time limits enough is free at {when}, when {jobs} ends").format(when=case.when(at), jobs=ends)
+        text = _("by time limits enough is free at {when}, with the end of {jobs}").format(when=case.when(at), jobs=ends)
         facts.append(case.evidence("derived", text))
     facts.extend(worthless_estimate(case))
     own = level.per == "user"

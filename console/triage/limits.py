@@ -301,8 +301,20 @@ def clears(board: Board, level: Level, rows: list[Row]) -> tuple[datetime | None
         given.append(row)
         short -= asked(row, level.resource, level.model) * (row["tasks"] or 1)
         if short <= 1e-6:
-            return end, given
+            return end, _needed(given, -short, level)
     return None, []
+
+
+def _needed(given: list[Row], spare: float, level: Level) -> list[Row]:
+    """Return the jobs without which it would not be enough."""
+    kept: list[Row] = []
+    for row in given:
+        held = asked(row, level.resource, level.model) * (row["tasks"] or 1)
+        if held <= spare + 1e-6:
+            spare -= held
+        else:
+            kept.append(row)
+    return kept
 
 
 def holder_text(row: Row, level: Level, now: datetime) -> str:

@@ -216,7 +216,7 @@ class Room:
             node.name: [node.gpus_free or 0.0, _known(node.cpus_free), _known(node.memory_free)] for node in self.usable
         }
         total = dict.fromkeys(free, 0.0) | {node.name: node.gpus or 0.0 for node in self.usable}
-        fitting = {node.name for node in self.fit}
+        fitting = dict.fromkeys(node.name for node in self.fit)  # in the order in which they come to fit
         givers: dict[str, list[Row]] = {}
         ends = [(end, row) for row in self.on_candidates if (end := end_of(row, self.board.now)) is not None]
         for end, row in sorted(ends, key=lambda one: one[0]):
@@ -233,14 +233,15 @@ class Room:
                     and room[1] >= self.ask.cpus - 1e-6
                     and room[2] >= self.ask.memory * 0.999
                 ):
-                    fitting.add(host)
-            if self._enough_at({host for host in fitting if not self.window(host, end)}, free):
-                new = [host for host in fitting if host in givers]
-                seen = {id(row): row for host in new for row in givers[host]}
+                    fitting[host] = None
+            open_hosts = [host for host in fitting if not self.window(host, end)]
+            if self._enough_at(open_hosts, free):
+                taken = list(givers) if self.ask.spread else open_hosts[: self.ask.nodes]
+                seen = {id(row): row for host in taken for row in givers.get(host, ())}
                 return end, list(seen.values())
         return None, []
 
-    def _enough_at(self, fitting: set[str], free: dict[str, list[float]]) -> bool:
+    def _enough_at(self, fitting: Sequence[str], free: dict[str, list[float]]) -> bool:
         if self.ask.spread:
             return sum(room[0] for room in free.values()) >= self.ask.gpus
         return len(fitting) >= self.ask.nodes

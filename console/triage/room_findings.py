@@ -68,8 +68,8 @@ def _shape(room: Room) -> str:
 
 
 def _free_text(room: Room) -> str:
-    total = sum(node.gpus or 0.0 for node in room.candidates)
-    text = _("{free} of {total} are free").format(free=figure(room.free), total=amount(total, "gpu", room.ask.model))
+    total = sum(node.gpus or 0.0 for node in room.usable)
+    text = _("{free} of {total} in service are free").format(free=figure(room.free), total=amount(total, "gpu", room.ask.model))
     if room.largest and (room.largest.gpus_free or 0) > 0:
         block, host = figure(room.largest.gpus_free), name(room.largest.name)
         text += _(", the largest block is {block} on {node}").format(block=block, node=host)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from connectors.notation import NotationError, parse_hostlist
-from connectors.text import _
+from connectors.text import _, plural
 from console.triage import slurm_doors as doors
 from console.triage import slurm_gates as gates
 from console.triage.board import end_of, partitions_of
@@ -253,9 +253,11 @@ def _pinned(case: Case, out: Found, dead: list[str]) -> Found:
     )
     step = out.finding.next_step
     if equal:
-        step = _("drop the node name ({count} equal nodes have room), or {repair}").format(
-            count=len(equal), repair=step
-        )
+        step = plural(
+            "drop the node name ({count} equal node has room), or {repair}",
+            "drop the node name ({count} equal nodes have room), or {repair}",
+            len(equal),
+        ).format(count=len(equal), repair=step)
     else:
         step = _("drop the node name, or {repair}").format(repair=step)
     finding = replace(
