@@ -18,7 +18,11 @@ def hold(change: Hold, ledger: Ledger) -> Draft:
     user = ledger.snapshot.meta.user
     if user != row.get("user"):
         notes.append(_("an administrator's hold: the owner can't release it"))
-    results, more = _read_back(change.job, key, row, Expectation(table="jobs", key=key, column="priority", value=0.0))
+    # a job that started just before is "held" too: it runs on, with priority 0
+    waits = Expectation(table="jobs", key=key, column="state", value="pending")
+    results, more = _read_back(
+        change.job, key, row, Expectation(table="jobs", key=key, column="priority", value=0.0), waits
+    )
     return Draft(
         says=_("hold job {job}").format(job=_named(change.job, row)),
         argv=("scontrol", "hold", native_job(change.job)),
@@ -114,11 +118,11 @@ def _ground(job: str, ledger: Ledger) -> tuple[str, dict[str, Any], list[str]]:
 
 
 def _read_back(
-    job: str, key: str, row: dict[str, Any], wanted: Expectation
+    job: str, key: str, row: dict[str, Any], *wanted: Expectation
 ) -> tuple[tuple[Expectation, ...], tuple[str, ...]]:
     """Return what must be read back; nothing, and a note, for one task of a row that stands for several."""
     if row.get("id") in {job, key} or parse_job_id(job).bracketed:
-        return (wanted,), ()
+        return wanted, ()
     return (), (
         _("squeue folds the waiting tasks of an array, so this can't be read back for {job} alone").format(job=job),
     )

@@ -145,11 +145,6 @@ def _jobs_inside(name: str, ledger: Ledger) -> tuple[str, ...]:
     inside = jobs.filter(
         (pl.col("slurm_reservation") == name) & pl.col("state").cast(pl.String).is_in(ACTIVE_STATES)
     )
-    running = inside.filter(pl.col("state") == "running")["id"].to_list()
-    waiting = inside.filter(pl.col("state") == "pending")["id"].to_list()
-    notes: list[str] = []
-    if running:
-        notes.append(_("jobs run in it, so Slurm will refuse: {jobs}").format(jobs=few(running)))
-    if waiting:
-        notes.append(_("jobs that ask for it will wait for ever: {jobs}").format(jobs=few(waiting)))
-    return tuple(notes)
+    if inside.is_empty():
+        return ()
+    return (_("jobs run in it or wait for it, so Slurm will refuse: {jobs}").format(jobs=few(inside["id"])),)

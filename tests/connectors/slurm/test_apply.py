@@ -266,7 +266,7 @@ async def test_a_later_refusal_leaves_a_receipt_with_the_way_back(cluster) -> No
     receipt = await carried_out(slurm, planned("hold 15; quota qos:train gpus=28; quota vision gpus=8"))
     assert receipt.outcome == "partial"
     assert receipt.undo == (Release(job="15"),)
-    assert [found.expected.column for found in receipt.found] == ["priority"]
+    assert [found.expected.column for found in receipt.found] == ["priority", "state"]
     assert "doesn't have privilege" in receipt.said
     assert [answer.code for answer in receipt.answers] == [0, 1]
     assert len(slurm.sent) == 2

@@ -270,6 +270,7 @@ def test_hold_and_release_undo_each_other() -> None:
     assert (held.inverse, released.inverse) == ((Release(job="15"),), (Hold(job="36"),))
     assert moved(held.results, snapshot(jobs=(job("15", priority=0.0),))) == []
     assert moved(held.results, snapshot(jobs=(job("15", priority=5.0),))) != []
+    assert moved(held.results, snapshot(jobs=(job("15", "running", priority=0.0),))) != []  # it started just before
     assert moved(released.results, snapshot(jobs=(job("36", priority=5.0),))) == []
     assert moved(released.results, snapshot(jobs=(job("36", priority=0.0),))) != []
     assert "an administrator's hold: the owner can't release it" in held.notes
@@ -409,8 +410,8 @@ def test_the_jobs_of_a_dropped_reservation_are_named() -> None:
     inside = (job("70", "running", slurm_reservation="vision-eval"), job("71", slurm_reservation="vision-eval"),
               job("72", "cancelled", slurm_reservation="vision-eval"), job("73", slurm_reservation="other"))  # fmt: skip
     assert planned("unreserve vision-eval", jobs=inside).notes == (
-        "jobs run in it, so Slurm will refuse: 70", "jobs that ask for it will wait for ever: 71",
-    )  # fmt: skip
+        "jobs run in it or wait for it, so Slurm will refuse: 70, 71",
+    )
 
 
 def test_a_plan_survives_the_pipe() -> None:

@@ -87,7 +87,6 @@ CHANGES = [
     ("reserve night gpus=9 model=a100 start=now+30d end=now+31d users=mira,tomas accounts=vision", reservations,
      "ReservationName=night"),
     ("reserve drop nodes=gpu07 start=now+400d end=now+401d", reservations, "Users=opsadmin"),
-    ("unreserve vision-eval", reservations, None),
     ("quota qos:train gpus=25; drain gpu03 reason=x; quota qos:train gpus=26", limits, "train|gres/gpu=26"),
 ]  # fmt: skip
 
@@ -125,7 +124,7 @@ async def test_only_the_queue_that_was_named_changes(slurm: SlurmBed, jobs: dict
 
 async def test_holds_are_read_back_and_undone(slurm: SlurmBed, jobs: dict[str, int]) -> None:
     before = priorities(slurm)
-    waiting, held, array = str(jobs["vlm-eval"]), str(jobs["held-by-user"]), str(jobs["sweep"])
+    waiting, held, array = str(jobs["vlm-eval"]), str(jobs["held-by-admin"]), str(jobs["sweep"])
     async with connected(slurm, "opsadmin") as connector:
         made = await planned(connector, [f"hold {waiting}; release {held}; hold {array}"])
         assert made.steps[2].argv == ("scontrol", "hold", f"{array}_[2-9]")
@@ -167,8 +166,7 @@ async def test_cancel_requeue_and_priority(slurm: SlurmBed, jobs: dict[str, int]
     assert (receipt.outcome, receipt.undo) == ("verified", None)
     assert receipt.plan.why_no_inverse
     now = dict(
-        line.split("|", 1)
-        for line in shown(slurm, "squeue", "-h", "-t", "all", "-o", "%i|%T %Q %j").splitlines()
+        line.split("|", 1) for line in shown(slurm, "squeue", "-h", "-t", "all", "-o", "%i|%T %Q %j").splitlines()
     )
     assert now[str(run[0])].split()[0] in {"CANCELLED", "COMPLETING"}
     assert now[str(run[1])].split()[0] in {"PENDING", "COMPLETING"}
@@ -188,8 +186,8 @@ REFUSED = [
     ("mira", "stop partition:low", "Invalid user id"),
     ("mira", "reserve mine nodes=gpu03 start=now+30d end=now+31d", "Invalid user id"),
     ("mira", "unreserve vision-eval", "Invalid user id"),
-    ("mira", "cancel {lm-long}", "Access/permission denied"),
-    ("mira", "hold {lm-long}", "Invalid user id"),
+    ("mira", "cancel {tonight}", "Access/permission denied"),
+    ("mira", "hold {tonight}", "Invalid user id"),
     ("mira", "requeue {lm-sft}", "Access/permission denied"),
     ("mira", "priority {vlm-eval} value=60000", "Access/permission denied"),
     ("anouk", "release {held-by-admin}", "Access/permission denied"),
@@ -280,8 +278,28 @@ async def test_a_reservation_over_running_jobs_is_seen_beforehand_and_refused(
         with pytest.raises(Refused, match="Requested nodes are busy") as caught:
             await connector.apply(made)
         assert caught.value.unchanged is True
+        in_use = await planned(connector, ["unreserve vision-eval"])
+        assert f"so Slurm will refuse: {jobs['in-resv']}" in " ".join(in_use.notes)
+        with pytest.raises(Refused, match="Requested reservation is in use"):
+            await connector.apply(in_use)
         with pytest.raises(Unsupported, match="in the way"):
             await planned(connector, ["reserve busy gpus=16 model=h100 start=now+10m end=now+20m"])
+
+
+async def test_a_dropped_reservation_comes_back(slurm: SlurmBed, jobs: dict[str, int]) -> None:
+    # it has begun: taken back, it begins anew, for Slurm refuses a start that is long past
+    create = ["scontrol", "create", "reservation", "ReservationName=old", "StartTime=now", "Duration=60"]
+    slurm.run("root", [*create, "Nodes=gpu04", "Users=mira", "Flags=FLEX,IGNORE_JOBS"], check=True)
+    async with connected(slurm, "opsadmin") as connector:
+        receipt = await connector.apply(await planned(connector, ["unreserve old"]))
+        assert receipt.outcome == "verified"
+        assert "ReservationName=old" not in reservations(slurm)
+        assert receipt.undo is not None
+        assert (await connector.apply(await planned(connector, receipt.undo))).outcome == "verified"
+        (line,) = [line for line in reservations(slurm).splitlines() if "ReservationName=old" in line]
+        for words in ("Nodes=gpu04", "Users=mira", "FLEX", "IGNORE_JOBS"):
+            assert words in line
+        assert (await connector.apply(await planned(connector, ["unreserve old"]))).outcome == "verified"
 
 
 async def test_what_is_refused_halfway_can_be_taken_back(slurm: SlurmBed, jobs: dict[str, int]) -> None:
