@@ -7,11 +7,12 @@ shows it, as refused when reading back shows what stood there before; the words 
 """
 
 import asyncio
+import math
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,7 +30,7 @@ from connectors.change import (
 )  # fmt: skip
 from connectors.connector import Answer
 from connectors.errors import ConnectorError, Moved, NotPermitted, Refused, Unreachable
-from connectors.ground import check, holds, lookup, moved
+from connectors.ground import MISSING, check, holds, lookup, moved
 from connectors.model import Snapshot
 from connectors.slurm.columns import decode
 from connectors.slurm.framing import BROKEN_OFF, TIMED_OUT, frames, new_nonce, script
@@ -209,9 +210,9 @@ class _Run:
         for left in _last(done.steps):
             if (left.table, left.key, left.column) == (item.table, item.key, item.column):
                 before = left
-        now = lookup(snapshot, item)
+        now = _value(item, snapshot)
         if before is None:
-            old = lookup(self.ground, item)
+            old = _value(item, self.ground)
             return (holds(item, now) and not holds(item, old)) or (_settled(item) and now != old)
         return not holds(before, now) and (holds(item, now) or _settled(item))
 
@@ -226,6 +227,7 @@ class _Run:
             source=_program(step),
             said=said,
             unchanged=unchanged,
+            hint="or one of the users does not exist" if _names_users(step) and "Invalid user id" in said else None,
         )
 
     def _lost(self, step: Step, why: str) -> Unreachable:
@@ -258,9 +260,20 @@ def _program(step: Step) -> str:
     return next((word for word in step.argv if word != "env" and "=" not in word), "shell")
 
 
+def _names_users(step: Step) -> bool:
+    # scontrol says "Invalid user id" both of a caller who may not and of a user it does not know
+    return any(word.startswith("Users=") for word in step.argv)
+
+
 def _last(steps: Sequence[Step]) -> tuple[Expectation, ...]:
     found = {(item.table, item.key, item.column): item for step in steps for item in step.results}
     return tuple(found.values())
+
+
+def _value(item: Expectation, snapshot: Snapshot) -> Any:
+    """Return what stands there; a quota without a row has no limit, and the row comes and goes with use."""
+    value = lookup(snapshot, item)
+    return math.inf if value is MISSING and item.table == "quotas" else value
 
 
 def _settled(item: Expectation) -> bool:

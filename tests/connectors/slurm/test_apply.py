@@ -7,15 +7,16 @@ import asyncio
 import json
 import math
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
 from hand_made import JOBS_NOW, NODES_NOW, NOW, QUOTAS_NOW, RULES, changed, job, snapshot
 
-from connectors.change import Drain, Receipt, Release, Resume, SetQuota
+from connectors.change import Drain, Receipt, Release, Resume, SetQuota, StepAnswer
 from connectors.errors import Moved, NotPermitted, Refused, Unreachable
 from connectors.language import only_changes, read
-from connectors.slurm.apply import apply
+from connectors.slurm.apply import _NOT_PERMITTED, _complains, _said, apply
 from connectors.slurm.plan import plan
 from connectors.slurm.resolve import resolve
 from connectors.transport.shell import ShellAnswer
@@ -33,6 +34,7 @@ NO_EFFECT_IN_24_11 = """sacctmgr: error: Request didn't affect anything
 NOT_YOURS = ("", DENIED, 1)
 MODIFIED = (" Modified qos...\n  train\n", "", 0)
 SILENT = ("", "", 0)
+RECORDED = Path(__file__).parents[2] / "recorded" / "slurm"
 PROGRAMS = ("sacctmgr", "scontrol", "scancel")
 STAND_IN = """#!/usr/bin/env python3
 import json, os, sys
@@ -190,6 +192,33 @@ async def test_a_refusal_keeps_slurms_words_and_says_that_nothing_changed(cluste
     assert len(slurm.sent) == 1
 
 
+def recorded(version):
+    """The commands of an operator that were recorded: user, command, exit code and all that was said."""
+    found = []
+    for block in (RECORDED / version / "cli" / "operator-actions.txt").read_text().split("\n$ ")[1:]:
+        command, _line, rest = block.partition("\n")
+        said, _mark, code = rest.rpartition("rc=")
+        user, argv = command[1:].split("] ", 1)
+        if argv.split()[0] in PROGRAMS and " show " not in argv:
+            found.append((user, argv, int(code.split()[0]), said))
+    return found
+
+
+@pytest.mark.parametrize("version", ["22.05", "24.11", "26.05"])
+def test_every_recorded_answer_is_judged_rightly(version) -> None:
+    answers = recorded(version)
+    assert len(answers) > 80
+    for user, argv, code, said in answers:
+        answer = StepAnswer(native=argv, code=code, out="", err=said)
+        trap = "Invalid unit type" in said and code == 0
+        assert _complains(answer) is (code != 0 or trap), argv
+        if code and user != "opsadmin" and "reservationname=oper" not in argv.lower():
+            assert _NOT_PERMITTED.search(_said(answer)), argv
+        if code and user == "opsadmin" and "nosuch" not in argv:
+            assert not _NOT_PERMITTED.search(_said(answer)), argv
+    assert {code for user, _argv, code, _said_ in answers if user == "mira"} == {0, 1, 210}
+
+
 async def test_a_refusal_that_can_t_be_read_back_says_so(cluster) -> None:
     slurm = cluster([NOT_YOURS], {})
     slurm.unreadable_after = 1
@@ -304,6 +333,20 @@ async def test_states_that_move_by_themselves_are_not_taken_for_ours(cluster) ->
         assert caught.value.unchanged is True
 
 
+async def test_a_row_that_comes_with_use_is_not_taken_for_ours(cluster) -> None:
+    used = {"quotas": (*QUOTAS_NOW, {"queue": "qos:normal", "resource": "gpu", "limit": math.inf, "used": 8.0})}
+    for before, after in (({}, used), (used, {})):
+        with pytest.raises(NotPermitted) as caught:
+            await carried_out(cluster([NOT_YOURS], before, after), planned("quota qos:normal gpus=8", **before))
+        assert caught.value.unchanged is True
+
+
+async def test_an_unknown_user_of_a_reservation_is_hinted_at(cluster) -> None:
+    said = "Error creating the reservation: Invalid user id\n"
+    with pytest.raises(NotPermitted, match="or one of the users does not exist"):
+        await carried_out(cluster([("", said, 1)], {}), planned("reserve n start=now+1h end=now+2h nodes=gpu05"))
+
+
 async def test_a_job_that_ended_by_itself_is_as_good_as_cancelled(cluster) -> None:
     said = ("", "scancel: error: Kill job error on job id 15: Job/step already completing or completed\n", 1)
     for rows in ((job("15", "succeeded"),), ()):
@@ -330,13 +373,14 @@ async def test_a_lost_connection_is_never_a_silent_success(cluster, lose) -> Non
         await carried_out(slurm, planned("quota qos:train gpus=28"))
     assert caught.value.exit_code == 4
 
+
+async def test_a_lost_connection_that_stays_lost_is_unread(cluster) -> None:
     slurm = cluster([MODIFIED], {})
-    slurm.lose, slurm.unreadable_after = lose, 1 if lose == "after" else math.inf
-    if lose == "after":
-        receipt = await carried_out(slurm, planned("quota qos:train gpus=28"))
-        assert receipt.outcome == "unread"
-        assert "the connection broke" in receipt.said
-        assert receipt.answers[0].code == -1
+    slurm.lose, slurm.unreadable_after = "after", 1
+    receipt = await carried_out(slurm, planned("quota qos:train gpus=28"))
+    assert receipt.outcome == "unread"
+    assert "the connection broke" in receipt.said
+    assert receipt.answers[0].code == -1
 
 
 async def test_a_lost_connection_whose_change_is_seen_is_carried_out(cluster) -> None:
