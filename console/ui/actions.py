@@ -19,7 +19,8 @@ class Action:
 
     `scope` is the view it works in, `all` for everywhere; `guard` names the condition under which it is offered
     (`write`: a cluster may be changed; `undo`: a receipt can be undone; `proposal`: a change waits for its word).
-    `hint` orders it in the row of keys, lowest first; 0 keeps it out of there. `handler` is the app's `action_` method.
+    `hint` orders it in the row of keys, lowest first; 0 keeps it out of there, and `hint_in` names the only views that
+    show it. `handler` names the function of `console.ui.keys`, with its argument.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Action:
     scope: str = "all"
     guard: str = ""
     hint: int = 0
+    hint_in: tuple[str, ...] = ()
     handler: str = ""
     shown: str = ""
 
@@ -57,15 +59,19 @@ ACTIONS: tuple[Action, ...] = (
     Action(name="unfold", key="right", help=N_("unfold"), scope="quotas", handler="fold(False)", shown="Right"),
     Action(name="explain", key="e", help=N_("explain"), scope="fleet", hint=2, handler="explain"),
     Action(name="explain-job", key="e", help=N_("explain"), scope="queue", handler="explain"),
-    Action(name="filter", key="slash", help=N_("filter"), hint=3, handler="filter", shown="/"),
-    Action(name="mark", key="space", help=N_("mark"), hint=4, handler="mark", shown="Space"),
+    Action(name="filter", key="slash", help=N_("filter"), hint=3, hint_in=("fleet", "queue", "nodes"), handler="filter",
+           shown="/"),
+    Action(name="mark", key="space", help=N_("mark"), scope="queue", hint=4, handler="mark", shown="Space"),
+    Action(name="mark-nodes", key="space", help=N_("mark"), scope="nodes", hint=4, handler="mark", shown="Space"),
     Action(name="apply", key="A", help=N_("apply (asks for the name)"), scope="whatif", guard="proposal", hint=1,
            handler="apply"),
-    Action(name="menu", key="a", help=N_("actions"), hint=5, handler="menu"),
+    Action(name="menu", key="a", help=N_("actions"), hint=5, hint_in=("fleet", "queue", "nodes", "quotas"),
+           handler="menu"),
     Action(name="what-if", key="w", help=N_("what-if"), hint=6, handler="whatif"),
     Action(name="undo", key="U", help=N_("undo"), scope="changes", hint=2, handler="undo"),
-    Action(name="undo-last", key="U", help=N_("undo the last change"), guard="undo", handler="undo"),
-    Action(name="command", key="colon", help=N_("change, or a command"), hint=9, handler="command", shown=":"),
+    Action(name="undo-last", key="U", help=N_("undo the last change"), guard="undo", hint=2, hint_in=("whatif",),
+           handler="undo"),
+    Action(name="command", key="colon", help=N_("command"), hint=9, handler="command", shown=":"),
     Action(name="sort", key="s", help=N_("sort"), scope="queue", hint=7, handler="sort"),
     Action(name="sort-nodes", key="s", help=N_("sort"), scope="nodes", hint=7, handler="sort"),
     Action(name="cluster-before", key="left_square_bracket", help=N_("cluster before"), handler="cluster(-1)",
@@ -130,8 +136,17 @@ def bindings() -> list[Binding]:
 def hints(scope: str, conditions: Iterable[str], most: int) -> list[Action]:
     """Return what the row of keys offers, without `?`, which always stands at its end."""
     met = set(conditions)
-    offered = [action for action in actions_for(scope) if action.hint and (not action.guard or action.guard in met)]
+    offered = [
+        action for action in actions_for(scope)
+        if action.hint and (not action.guard or action.guard in met) and (not action.hint_in or scope in action.hint_in)
+    ]  # fmt: skip
     return sorted(offered, key=lambda action: action.hint)[:most]
+
+
+def named(*names: str) -> list[Action]:
+    """Return actions by name, in that order."""
+    found = {action.name: action for action in ACTIONS}
+    return [found[name] for name in names]
 
 
 def words(action: Action) -> str:

@@ -20,7 +20,7 @@ from console.triage.diagnosis import Diagnosis
 from console.ui import actions, chrome
 from console.ui.feed import Feed, LinkFactory
 from console.ui.flows import Flows, words_of
-from console.ui.lines import safe, use_ascii
+from console.ui.lines import Line, safe, use_ascii
 from console.ui.palette import Palette, choose_theme, palette_of
 from console.ui.panels import Panel
 from console.ui.screens.fleet import Fleet
@@ -65,7 +65,10 @@ class ConsoleApp(App[int]):
         chosen = choose_theme(os.environ)
         if theme and chosen != "gpudeck-mono":
             chosen = theme if "-" in theme else f"gpudeck-{theme}"
+        # Textual's own answer to NO_COLOR turns the terminal's default colours into black on black; ours is a theme.
+        quiet = os.environ.pop("NO_COLOR", None) is not None
         super().__init__()
+        self.no_color = quiet
         for own in themes.THEMES:
             self.register_theme(own)
         self.theme = chosen if chosen in self.available_themes else "gpudeck-dark"
@@ -78,6 +81,7 @@ class ConsoleApp(App[int]):
         self.views: dict[str, View] = {}
         self.came_from: list[str] = []
         self.notice: Verdict | None = None
+        self._drawn = False
         self.prompt_cluster: str | None = None
         self.deed: tuple[actions.Deed, list[Target]] | None = None
 
@@ -107,6 +111,7 @@ class ConsoleApp(App[int]):
 
     def on_mount(self) -> None:
         """Draw the last picture; the engine starts after that frame."""
+        self._drawn = True
         self.theme_changed_signal.subscribe(self, self._repaint)
         self.view.focus_first()
         self.call_after_refresh(self._begin)
@@ -125,17 +130,22 @@ class ConsoleApp(App[int]):
         """Return the view that is shown."""
         return self.views[self.view_name]
 
-    def _top(self, width: int) -> chrome.Line:
-        return chrome.identity(self.store, self.view_name, width, read_only=self.read_only)
+    def _top(self, width: int) -> Line:
+        return chrome.identity(self.store, self.view_name, self.view.context(), width, read_only=self.read_only)
 
-    def _verdict(self, width: int) -> chrome.Line:
+    def _verdict(self, width: int) -> Line:
         verdict = self.notice or self.store.engine_verdict()
         context = self.view.context()
         if verdict is None and self.panel.display and self.panel.covers:
             verdict = self.panel.verdict()
         return chrome.verdict_line(verdict or self.view.verdict(), context, width)
 
-    def _keys(self, width: int) -> chrome.Line:
+    def _keys(self, width: int) -> Line:
+        if self.prompt.open:
+            return chrome.prompt_keys_line(width)
+        if self.panel.display and self.panel.page.has_focus:
+            explains = self.panel.diagnosis is not None
+            return chrome.panel_keys_line(width, explains=explains, shares=not self.panel.covers)
         return chrome.keys_line(self.view, self.view_name, width, self._conditions())
 
     def _conditions(self) -> set[str]:
@@ -151,7 +161,7 @@ class ConsoleApp(App[int]):
 
     def refresh_view(self) -> None:
         """Show what the store took over."""
-        if self.is_running and self.view.is_mounted:
+        if self._drawn and self.view.is_mounted:
             self.view.show()
             self._rows()
 
@@ -174,8 +184,8 @@ class ConsoleApp(App[int]):
 
     def on_resize(self, _event: Resize) -> None:
         """Lay the views out anew for the new width."""
-        self.call_after_refresh(self.refresh_view)
         self._place_panel()
+        self.call_after_refresh(self.refresh_view)
 
     # views and panels ---------------------------------------------------------------------------------------------
     async def go(self, name: str, *, remember: bool = True) -> None:
@@ -198,7 +208,7 @@ class ConsoleApp(App[int]):
             self.do(self.flows.audit())
 
     def _place_panel(self) -> None:
-        if not self.is_mounted or not self.panel.display:
+        if not self._drawn or not self.panel.display:
             return
         half = self.panel.may_share and self.size.width >= chrome.WIDE and self.size.height >= 34
         self.panel.covers = not half
@@ -236,6 +246,11 @@ class ConsoleApp(App[int]):
         if isinstance(view, WhatIfView):
             view.take(cluster, words, result, writable=self.may_write(cluster))
         self._rows()
+
+    def on_descendant_focus(self) -> None:
+        """Show the keys of what has the focus now."""
+        if self._drawn:
+            self.call_after_refresh(self._rows)
 
     def take_audit(self, entries: tuple[AuditEntry, ...]) -> None:
         """Hand the audit log to its view."""

@@ -10,8 +10,8 @@ from console.ui.state import Store, Verdict, verdict_words
 WIDE = 110
 
 
-def identity(store: Store, view: str, width: int, *, read_only: bool) -> Line:
-    """Return row 1: the views at the left (one word where it is narrow), user, access and clock at the right."""
+def identity(store: Store, view: str, context: str, width: int, *, read_only: bool) -> Line:
+    """Return row 1: the views at the left (where it is narrow this one and its context), who and when at the right."""
     left: list[Span] = [(" gpudeck ", "title")]
     if width >= WIDE:
         for name, key, title in actions.VIEWS:
@@ -21,8 +21,8 @@ def identity(store: Store, view: str, width: int, *, read_only: bool) -> Line:
     else:
         titles = {name: title for name, _key, title in actions.VIEWS}
         left.append((" " + _(titles[view]), "title"))
-        if store.cluster:
-            left.append(("  " + safe(store.cluster), "base"))
+        if view != "fleet":
+            left.append(("  " + context, "dim"))
     users = sorted({safe(status.user) for status in store.statuses.values() if status.user})
     right: list[Span] = []
     if users and width >= WIDE:
@@ -36,21 +36,40 @@ def identity(store: Store, view: str, width: int, *, read_only: bool) -> Line:
 
 def verdict_line(verdict: Verdict, context: str, width: int) -> Line:
     """Return row 2: glyph, word, sentence; what it is about at the right where there is room."""
-    word = verdict_words()[verdict.word]
-    left: Line = ((f" {verdict.glyph} {word}  ", verdict.token), (verdict.says, "base"))
-    if width < WIDE or not context:
+    lead = f" {verdict.glyph} {verdict_words()[verdict.word]}  "
+    room = width - width_of(lead)
+    says = verdict.says if width_of(verdict.says) <= room or not verdict.brief else verdict.brief
+    left: Line = ((lead, verdict.tone), (says, "base"))
+    if width < WIDE or not context or width_of(says) + width_of(context) + 3 > room:
         return left
     return two_ends(left, ((context + " ", "dim"),), width)
 
 
+def prompt_keys_line(width: int) -> Line:
+    """Return the last row while a question stands."""
+    keys = [("Enter", _("go on")), ("Esc", _("drop it")), ("Up", _("what was typed before"))]
+    return _keys_line(keys, "", width)
+
+
+def panel_keys_line(width: int, *, explains: bool, shares: bool) -> Line:
+    """Return the last row while a panel has the keys."""
+    names = ["back", *(["what-if"] if explains else []), "copy", *(["next-part"] if shares else [])]
+    return _keys_line([(one.key_shown, actions.words(one)) for one in actions.named(*names)], _("all keys"), width)
+
+
 def keys_line(view: View, scope: str, width: int, conditions: set[str]) -> Line:
-    """Return the last row: what works here, as many as fit whole, and `?` always last."""
-    tail: Line = (("?", "accent"), (" " + _("all keys") + " ", "dim"))
-    room = width - sum(width_of(text) for text, _token in tail) - 2
+    """Return the last row: what works here, at most 8 (5 where it is narrow), and `?` always last."""
+    shown = actions.hints(scope, view.conditions() | conditions, 8 if width >= WIDE else 5)
+    return _keys_line([(one.key_shown, actions.words(one)) for one in shown], _("all keys"), width)
+
+
+def _keys_line(keys: list[tuple[str, str]], last: str, width: int) -> Line:
+    tail: Line = (("?", "accent"), (f" {last} ", "dim")) if last else ()
+    room = width - sum(width_of(text) for text, _tone in tail) - 2
     spans: list[Span] = [(" ", "base")]
     used = 1
-    for action in actions.hints(scope, view.conditions() | conditions, 8 if width >= WIDE else 5):
-        key, words = action.key_shown, " " + actions.words(action) + "  "
+    for key, says in keys:
+        words = f" {says}  "
         size = width_of(key) + width_of(words)
         if used + size > room:
             break
@@ -69,7 +88,7 @@ def help_lines(scope: str, width: int) -> list[Line]:
     lines += [(), ((" " + _("KEYS EVERYWHERE"), "title"),)]
     lines += _columns([(action.key_shown, actions.words(action)) for action in everywhere], width)
     moves = [
-        ("Up Down", _("move")), ("PgUp PgDn", _("move by a screen")), ("Home End", _("first, last")), ("j k", _("move")),
+        ("Up Down", _("move")), ("PgUp PgDn", _("move by a screen")), ("Home End", _("first, last")),
     ]  # fmt: skip
     lines += _columns(moves, width)
     lines += [(), ((" " + _("ACTIONS (a, then the letter; the change asks for a word before it is made)"), "title"),)]
@@ -81,11 +100,11 @@ def help_lines(scope: str, width: int) -> list[Line]:
         ("~", _("stale: not the present state")), ("?", _("unknown: the system did not say")), ("-", _("none, zero")),
         (">", _("cursor; at the end of a word: cut here")), ("*", _("marked")),
     ]  # fmt: skip
-    return lines + _columns(signs, width)
+    return lines + _columns(signs, width, 2)
 
 
-def _columns(pairs: list[tuple[str, str]], width: int) -> list[Line]:
-    count = 3 if width >= WIDE else 2
+def _columns(pairs: list[tuple[str, str]], width: int, most: int = 3) -> list[Line]:
+    count = min(most, 3 if width >= WIDE else 2)
     size = (width - 3) // count
     lines: list[Line] = []
     for at in range(0, len(pairs), count):

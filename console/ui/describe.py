@@ -90,10 +90,10 @@ def status_lines(status: ClusterStatus, width: int, now: datetime, zone: tzinfo 
     """Return the state of one cluster's connection: the load that it is put under, the gaps, what can be done there."""
     lines: list[Line] = [((" " + _("CLUSTER {name}").format(name=safe(status.cluster)), "title"),), ()]
 
-    def add(label: str, text: str, token: str = "base") -> None:
+    def add(label: str, text: str, tone: str = "base") -> None:
         parts = wrap(text, max(20, width - 19))
-        lines.append(((fit(f"  {label}", 18), "dim"), (parts[0], token)))
-        lines.extend(((" " * 18 + part, token),) for part in parts[1:])
+        lines.append(((fit(f"  {label}", 18), "dim"), (parts[0], tone)))
+        lines.extend(((" " * 18 + part, tone),) for part in parts[1:])
 
     add(_("system"), f"{safe(status.system)} {safe(status.version or '?')}")
     add(_("state"), _("{state} since {time}").format(state=status.state, time=_value("since", status.since, now, zone)))

@@ -27,33 +27,44 @@ def verdict_of(diagnosis: Diagnosis) -> Verdict:
             return Verdict(word="OK", says=says)
 
 
+_CAUSE, _STATED, _CLEARS, _WHO = 20, 10, 11, 23
+
+
+def _says_room(width: int) -> int:
+    return width - _CAUSE - _STATED - _CLEARS - _WHO
+
+
 def _causes_head(width: int) -> Line:
     if width < 110:
-        return ((fit("   # " + _("CAUSE"), 20) + _("WHAT IT SAYS"), "head"),)
-    says = width - 20 - 10 - 12 - 26
-    text = fit("   # " + _("CAUSE"), 20) + fit(_("WHAT IT SAYS"), says) + fit(_("STATED BY"), 10)
-    return ((text + fit(_("CLEARS"), 12) + fit(_("WHO ACTS"), 26), "head"),)
+        return ((fit("   # " + _("CAUSE"), _CAUSE) + _("WHAT IT SAYS"), "head"),)
+    says = _says_room(width)
+    text = fit("   # " + _("CAUSE"), _CAUSE) + fit(_("WHAT IT SAYS"), says) + fit(_("STATED BY"), _STATED)
+    return ((text + fit(_("CLEARS"), _CLEARS) + fit(_("WHO ACTS"), _WHO), "head"),)
 
 
 def _cause_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
     stated = {"system": _("system"), "derived": _("derived")}[cause.stated_by]
     clears = moment(cause.clears_at, now, zone) if cause.clears_at else "-"
     who = safe(cause.who_acts or "-")
-    name = fit(f"   {at} {cause.cause.value.lower().replace('_', ' ')}", 20)
+    name = fit(f"   {at} {cause.cause.value.lower().replace('_', ' ')}", _CAUSE)
     if width < 110:
-        room = max(20, width - 21)
+        room = max(20, width - _CAUSE - 1)
         parts = wrap(safe(cause.says), room)
         lines: list[Line] = [((name, "bold"), (parts[0], "base"))]
-        lines += [((" " * 20 + part, "base"),) for part in parts[1:]]
-        tail = _("{stated}, clears {time}, {who}").format(stated=stated, time=clears, who=who)
-        return [*lines, ((" " * 20 + tail, "dim"),)]
-    room = width - 20 - 10 - 12 - 26
+        lines += [((" " * _CAUSE + part, "base"),) for part in parts[1:]]
+        tail = [stated]
+        if cause.clears_at is not None:
+            tail.append(_("clears {time}").format(time=clears))
+        if cause.who_acts:
+            tail.append(who)
+        return [*lines, ((" " * _CAUSE + ", ".join(tail), "dim"),)]
+    room = _says_room(width)
     parts = wrap(safe(cause.says), room - 2)
     lines = [(
-        (name, "bold"), (fit(parts[0], room), "base"), (fit(stated, 10), "dim"), (fit(clears, 12), "base"),
-        (fit(who, 26), "base"),
+        (name, "bold"), (fit(parts[0], room), "base"), (fit(stated, _STATED), "dim"),
+        (fit(clears, _CLEARS), "base"), (fit(who, _WHO), "base"),
     )]  # fmt: skip
-    return lines + [((" " * 20 + part, "base"),) for part in parts[1:]]
+    return lines + [((" " * _CAUSE + part, "base"),) for part in parts[1:]]
 
 
 def _evidence_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
@@ -77,13 +88,13 @@ def _evidence_lines(at: int, cause: Finding, width: int, now: datetime, zone: tz
 def explain_lines(
     diagnosis: Diagnosis, about: str, width: int, now: datetime, zone: tzinfo | None, *, with_verdict: bool
 ) -> list[Line]:
-    """Return the panel; `about` is the job in safe words, `with_verdict` repeats the verdict (not when row 2 has it)."""
+    """Return the panel; `about` is the job in safe words, `with_verdict` repeats what row 2 may say."""
     lines: list[Line] = [((" " + _("JOB {job}").format(job=safe(diagnosis.job)), "title"), (f"  {about}", "base"))]
     verdict = verdict_of(diagnosis)
     if with_verdict:
         word = f" {verdict.glyph} {verdict_words()[verdict.word]}  "
         parts = wrap(verdict.says, max(20, width - width_of(word) - 1))
-        lines.append(((word, verdict.token), (parts[0], "base")))
+        lines.append(((word, verdict.tone), (parts[0], "base")))
         lines += [((" " * width_of(word) + part, "base"),) for part in parts[1:]]
     start = diagnosis.start
     if start is not None and start.p50 is not None:

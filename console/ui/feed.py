@@ -7,8 +7,22 @@ from typing import TYPE_CHECKING
 
 from connectors.text import _
 from console.messages import (
-    Answer, AskAudit, AskForecast, AskWhatIf, ClusterStatus, Commit, EngineDown, EngineUp, ExplainJob, Failed, Frames,
-    Propose, ProposeUndo, RefreshNow, Request, Watch,
+    Answer,
+    AskAudit,
+    AskForecast,
+    AskWhatIf,
+    ClusterStatus,
+    Commit,
+    EngineDown,
+    EngineUp,
+    ExplainJob,
+    Failed,
+    Frames,
+    Propose,
+    ProposeUndo,
+    RefreshNow,
+    Request,
+    Watch,
 )  # fmt: skip
 from console.ui.lines import safe
 from console.ui.link import Link

@@ -1,4 +1,4 @@
-"""Figures, ages, moments and states as cells: text and token. Unknown is `?`, none is `-`; never a made-up zero."""
+"""Figures, ages, moments and states as cells: text and tone. Unknown is `?`, none is `-`; never a made-up zero."""
 
 import math
 from datetime import datetime, timedelta, tzinfo
@@ -6,22 +6,22 @@ from datetime import datetime, timedelta, tzinfo
 from connectors.notation import format_age, format_human_duration
 from connectors.text import _
 
-Cell = tuple[str, str]  # text, token
+Cell = tuple[str, str]  # text, tone
 UNKNOWN: Cell = ("?", "base")
 NONE: Cell = ("-", "dim")
 BLANK: Cell = ("", "base")
 
 
-def figure(value: float | None, token: str = "base", *, zero_is_none: bool = True) -> Cell:
+def figure(value: float | None, tone: str = "base", *, zero_is_none: bool = True) -> Cell:
     """Return a figure with thousands commas; fractions keep one decimal; zero is `-`, unknown `?`, infinity `inf`."""
     if value is None or math.isnan(value):
-        return UNKNOWN
+        return ("?", tone)
     if math.isinf(value):
-        return ("inf" if value > 0 else "-inf", token)
+        return ("inf" if value > 0 else "-inf", tone)
     if value == 0 and zero_is_none:
         return NONE
     whole = round(value)
-    return (f"{whole:,}" if abs(value - whole) < 0.05 else f"{value:,.1f}", token)
+    return (f"{whole:,}" if abs(value - whole) < 0.05 else f"{value:,.1f}", tone)
 
 
 def plain(value: float | None) -> str:
@@ -47,11 +47,11 @@ def minutes(seconds: float | None) -> str:
     return "?" if seconds is None or math.isnan(seconds) else f"{seconds / 60:,.0f}"
 
 
-def age(seconds: float | None, token: str = "base") -> Cell:
+def age(seconds: float | None, tone: str = "base") -> Cell:
     """Return an age in at most 4 cells; clocks that differ by less than two seconds are not a negative age."""
     if seconds is not None and -2 < seconds < 0:
         seconds = 0.0
-    return (format_age(seconds), token)
+    return (format_age(seconds), tone)
 
 
 def span(seconds: float | None) -> str:

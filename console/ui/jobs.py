@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.notation import NotationError, format_hostlist
 from connectors.text import _
@@ -18,16 +18,16 @@ COLUMNS = (
     Column(key="position", title=lambda: _("POS"), width=4, most=6, align="right", rank=6),
     Column(key="cluster", title=lambda: _("CLUSTER"), width=7, most=12, rank=3),
     Column(key="id", title=lambda: _("JOB"), width=6, most=14, align="right"),
-    Column(key="name", title=lambda: _("NAME"), width=12, most=22, rank=1),
+    Column(key="name", title=lambda: _("NAME"), width=12, most=22),
     Column(key="user", title=lambda: _("USER"), width=5, most=10, rank=8),
     Column(key="team", title=lambda: _("TEAM"), width=5, most=12, rank=5),
     Column(key="gpus", title=lambda: _("GPUS"), width=5, most=7, align="right"),
     Column(key="nodes", title=lambda: _("N"), width=3, most=5, align="right", rank=7),
     Column(key="state", title=lambda: _("STATE"), width=7, most=9),
-    Column(key="why", title=lambda: _("WHY"), width=22, flex=True),
+    Column(key="why", title=lambda: _("WHY"), width=34, flex=True),
     Column(key="wait", title=lambda: _("WAIT"), width=4, align="right"),
     Column(key="start", title=lambda: _("START P50/90"), width=12, align="right", rank=4),
-    Column(key="start50", title=lambda: _("START"), width=9, align="right", rank=2),
+    Column(key="start50", title=lambda: _("START"), width=5, most=9, align="right"),
 )
 
 ORDERS = ("line", "problems", "wait", "gpus", "name")
@@ -83,8 +83,9 @@ def prepare(frame: "pl.DataFrame") -> "pl.DataFrame":
     """Return the columns that the view needs, missing ones null, with `row_key` (cluster and key) before them."""
     import polars as pl
 
-    columns = [pl.col(name) if name in frame.columns else pl.lit(None).alias(name) for name in _NEEDED]
-    return frame.select(pl.concat_str(["cluster", "key"], separator="\x00").alias("row_key"), *columns)
+    # Added before selecting: a literal beside the columns of an empty frame would make a row of its own.
+    whole = frame.with_columns(pl.lit(None).alias(name) for name in _NEEDED if name not in frame.columns)
+    return whole.select(pl.concat_str(["cluster", "key"], separator="\x00").alias("row_key"), *_NEEDED)
 
 
 def is_held(reason: str | None) -> bool:
@@ -231,7 +232,7 @@ class JobRows:
         return cells
 
     def _make(self, job: Job) -> tuple[Cell, ...]:
-        token = "dim" if job.cluster in self._stale else "base"
+        tone = "dim" if job.cluster in self._stale else "base"
         waiting = job.state in {"pending", "unknown", None}
         state = state_cell(job)
         why = why_cell(job)
@@ -243,17 +244,17 @@ class JobRows:
         if job.tasks is not None and job.tasks > 1:
             name += f"[{job.tasks}]"
         return (
-            figure(job.position, token) if job.position is not None else NONE,
+            figure(job.position, tone) if job.position is not None else NONE,
             (safe(job.cluster), "dim"),
-            (safe(job.id), token),
-            (name, token),
-            (safe(job.user) if job.user is not None else "?", token),
-            (safe(job.team) if job.team is not None else "?", token),
-            figure(job.gpus, token),
-            figure(job.nodes, token),
+            (safe(job.id), tone),
+            (name, tone),
+            (safe(job.user) if job.user is not None else "?", tone),
+            (safe(job.team) if job.team is not None else "?", tone),
+            figure(job.gpus, tone),
+            figure(job.nodes, tone),
             state,
             why,
-            age(seconds, token),
+            age(seconds, tone),
             *self._start(job, waiting=waiting),
         )
 

@@ -13,6 +13,8 @@ from console.ui.state import ALL, Verdict
 
 if TYPE_CHECKING:
     from console.ui.app import ConsoleApp
+    from console.ui.screens.nodes import Nodes
+    from console.ui.screens.queue import Queue
 
 
 async def press(app: "ConsoleApp", key: str) -> None:
@@ -86,20 +88,25 @@ async def explain(app: "ConsoleApp", _argument: str) -> None:
 
 async def filter_(app: "ConsoleApp", _argument: str) -> None:
     """Ask for a filter of the jobs."""
+    if app.view_name not in {"queue", "nodes"}:
+        await app.go("queue")
+    sifted = _sifted(app)
+    if sifted is not None:
+        await app.prompt.ask("filter", "/", sifted.sieve.text)
+
+
+def _sifted(app: "ConsoleApp") -> "Queue | Nodes | None":
+    from console.ui.screens.nodes import Nodes
     from console.ui.screens.queue import Queue
 
-    if app.view_name != "queue":
-        await app.go("queue")
-    if isinstance(app.view, Queue):
-        await app.prompt.ask("filter", "/", app.view.filter_text)
+    return app.view if isinstance(app.view, Queue | Nodes) else None
 
 
 def typed(app: "ConsoleApp", kind: str, text: str) -> None:
     """Filter while the filter is typed, as soon as it can be read."""
-    from console.ui.screens.queue import Queue
-
-    if kind == "filter" and isinstance(app.view, Queue):
-        app.view.set_filter(text)
+    sifted = _sifted(app)
+    if kind == "filter" and sifted is not None:
+        sifted.set_filter(text)
         app.hush()
 
 
@@ -241,11 +248,9 @@ async def undo(app: "ConsoleApp", _argument: str) -> None:
 
 async def sort(app: "ConsoleApp", _argument: str) -> None:
     """Sort in the next order."""
-    from console.ui.screens.nodes import Nodes
-    from console.ui.screens.queue import Queue
-
-    if isinstance(app.view, Queue | Nodes):
-        app.view.next_order()
+    sifted = _sifted(app)
+    if sifted is not None:
+        sifted.next_order()
         app.hush()
 
 
@@ -317,6 +322,9 @@ async def next_theme(app: "ConsoleApp", _argument: str) -> None:
     """Show the next of the console's own themes."""
     from themes import THEMES
 
+    if app.no_color:
+        app.say(Verdict(word="WAIT", says=_("NO_COLOR is set: there is one theme, without colour")))
+        return
     names = [theme.name for theme in THEMES]
     at = names.index(app.theme) if app.theme in names else -1
     app.theme = names[(at + 1) % len(names)]
@@ -338,25 +346,21 @@ async def next_part(app: "ConsoleApp", _argument: str) -> None:
 
 async def back(app: "ConsoleApp", _argument: str) -> None:
     """Close the prompt, the panel, the filter or the view: the newest first."""
-    from console.ui.screens.queue import Queue
-
     app.deed = None
+    sifted = _sifted(app)
     if app.prompt.open:
         app.prompt.close()
         if app.panel.display:
             app.panel.page.focus()
         else:
             app.view.focus_first()
-    elif app.close_panel():
+    elif app.close_panel() or app.notice is not None:
         pass
-    elif app.notice is not None:
-        pass
-    elif isinstance(app.view, Queue) and (app.view.jobs_table.marks or app.view.filter_text):
-        if app.view.jobs_table.marks:
-            app.view.jobs_table.clear_marks()
-            app.view.show()
-        else:
-            app.view.set_filter("")
+    elif sifted is not None and (table := sifted.table()).marks:
+        table.clear_marks()
+        sifted.show()
+    elif sifted is not None and sifted.sieve.text:
+        sifted.set_filter("")
     elif app.came_from:
         await app.go(app.came_from.pop(), remember=False)
     elif app.view_name != "fleet":

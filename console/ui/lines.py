@@ -1,4 +1,4 @@
-"""Lines of a screen: spans of safe text with a token each, cut and padded by cells into a Strip.
+"""Lines of a screen: spans of safe text with a tone each, cut and padded by cells into a Strip.
 
 Nothing here knows markup. Text from outside enters a line through `safe` only.
 """
@@ -13,7 +13,7 @@ from textual.strip import Strip
 from connectors.notation import cut, safe_text
 from console.ui.palette import Palette
 
-Span = tuple[str, str]  # text, token
+Span = tuple[str, str]  # text, tone
 Line = tuple[Span, ...]
 Align = Literal["left", "right"]
 
@@ -57,13 +57,13 @@ def cut_line(line: Line, width: int) -> list[Span]:
     """Return the spans that fit into `width` cells, the last one cut with `>`, padded to the full width."""
     shown: list[Span] = []
     left = width
-    for at, (text, token) in enumerate(line):
+    for at, (text, tone) in enumerate(line):
         size = width_of(text)
-        if size > left or (size == left and any(rest for rest, _token in line[at + 1 :])):
+        if size > left or (size == left and any(rest for rest, _tone in line[at + 1 :])):
             if left > 0:
-                shown.append((_cut_more(text, left), token))
+                shown.append((_cut_more(text, left), tone))
             return shown
-        shown.append((text, token))
+        shown.append((text, tone))
         left -= size
     if left > 0:
         shown.append((" " * left, "base"))
@@ -78,13 +78,13 @@ def _cut_more(text: str, width: int) -> str:
 def to_strip(line: Line, width: int, palette: Palette, *, cursor: bool = False) -> Strip:
     """Return the line as a Strip of exactly `width` cells."""
     return Strip(
-        [Segment(text, palette.style(token, cursor=cursor)) for text, token in cut_line(line, width) if text], width
+        [Segment(text, palette.style(tone, cursor=cursor)) for text, tone in cut_line(line, width) if text], width
     )
 
 
 def two_ends(left: Line, right: Line, width: int, gap: int = 2) -> Line:
     """Return one line with the right part at the right end; the left part is cut before the right one is."""
-    right_size = sum(width_of(text) for text, _token in right)
+    right_size = sum(width_of(text) for text, _tone in right)
     if right_size == 0 or right_size + gap >= width:
         return left
     spans = cut_line(left, width - right_size - gap)
@@ -93,7 +93,7 @@ def two_ends(left: Line, right: Line, width: int, gap: int = 2) -> Line:
 
 def text_of(line: Iterable[Span]) -> str:
     """Return the line's plain text."""
-    return "".join(text for text, _token in line)
+    return "".join(text for text, _tone in line)
 
 
 def wrap(text: str, width: int) -> list[str]:

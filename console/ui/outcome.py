@@ -46,18 +46,18 @@ def receipt_verdict(receipt: Receipt, receipt_id: str, words: str) -> Verdict:
     return Verdict(word="ACT", glyph="!", says=says.format(what=what, receipt=safe(receipt_id), undo=undo))
 
 
-def _block(lead: str, token: str, text: str, width: int, text_token: str = "base") -> list[Line]:
+def _block(lead: str, tone: str, text: str, width: int, text_tone: str = "base") -> list[Line]:
     parts = wrap(text, max(20, width - width_of(lead) - 1))
-    first: Line = ((lead, token), (parts[0], text_token))
-    return [first, *(((" " * width_of(lead) + part, text_token),) for part in parts[1:])]
+    first: Line = ((lead, tone), (parts[0], text_tone))
+    return [first, *(((" " * width_of(lead) + part, text_tone),) for part in parts[1:])]
 
 
 def _row(label: str, unit: str, before: str, after: str, change: str, word: str, width: int) -> Line:
     room = max(24, min(44, width - 45))
-    token = {"better": "good", "worse": "bad"}.get(word, "dim")
+    tone = {"better": "good", "worse": "bad"}.get(word, "dim")
     shown = {"better": _("better"), "worse": _("worse"), "same": _("same"), "": ""}[word]
     figures = f"{before:>10}{after:>10}{change:>10}"
-    return ((fit("   " + label, room), "base"), (fit(unit, 5), "dim"), (figures, "base"), (f"  {shown}", token))
+    return ((fit("   " + label, room), "base"), (fit(unit, 5), "dim"), (figures, "base"), (f"  {shown}", tone))
 
 
 def _direction(change: float | None, *, less_is_better: bool) -> str:
@@ -86,10 +86,10 @@ def _figures(whatif: WhatIf, width: int) -> list[Line]:
     one, two = before.utilization_ratio, after.utilization_ratio
     change = _difference(one, two)
     hours = span(before.horizon_s)
-    busy = [("?" if ratio is None else f"{ratio * 100:.1f}") for ratio in (one, two)]
+    busy = ["?" if ratio is None else f"{ratio * 100:.1f}" for ratio in (one, two)]
     word = _direction(None if change is None else round(change, 3), less_is_better=False)
     shown = signed(None if change is None else change * 100, 1)
-    lines.append(_row(_("GPUs in use, mean of {time}").format(time=hours), "%", *busy, shown, word, width))
+    lines.append(_row(_("GPUs in use, mean of {time}").format(time=hours), "%", busy[0], busy[1], shown, word, width))
     counts = before.waits.started, after.waits.started
     word = _direction(counts[1] - counts[0], less_is_better=False)
     lines.append(
@@ -167,9 +167,9 @@ def whatif_lines(whatif: WhatIf, width: int, now: datetime, zone: tzinfo | None)
         title = _("DECIDED BY  {some} of {total} jobs").format(some=len(whatif.jobs), total=plain(total))
         lines.append(((f" {title}", "title"),))
         for shift in whatif.jobs[:10]:
-            token = {"sooner": "good", "starts": "good", "later": "bad", "starts no more": "bad"}.get(shift.word, "base")
+            tone = {"sooner": "good", "starts": "good", "later": "bad", "starts no more": "bad"}.get(shift.word, "base")
             glyph = {"sooner": "<", "later": ">", "starts": "+", "new": "+", "starts no more": "-"}[shift.word]
-            lines += _block(f"   {glyph} ", token, _shift_words(shift, now, zone), width)
+            lines += _block(f"   {glyph} ", tone, _shift_words(shift, now, zone), width)
     if whatif.preempted:
         lines += [(), ((" " + _("PREEMPTED"), "title"),)]
         for job in whatif.preempted[:10]:

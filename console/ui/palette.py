@@ -1,4 +1,4 @@
-"""What the words of a screen look like in a theme: one rich style for each token, and the choice of a theme."""
+"""What the words of a screen look like in a theme: one rich style for each tone, and the choice of a theme."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -6,21 +6,19 @@ from functools import lru_cache
 from rich.style import Style
 from textual.theme import Theme
 
-TOKENS = ("base", "bold", "dim", "head", "bad", "warn", "good", "accent", "title")
-
 
 class Palette:
-    """Styles by token; `style(token, cursor=True)` is the same word in the row of the cursor."""
+    """Styles by tone; `style(tone, cursor=True)` is the same word in the row of the cursor."""
 
     def __init__(self, name: str, styles: Mapping[str, Style], cursor: Style) -> None:
         """Keep the styles; the row of the cursor has one colour, in which only bold words still differ."""
         self.name = name
         self._styles = dict(styles)
-        self._cursor = {token: cursor + Style(bold=style.bold) for token, style in self._styles.items()}
+        self._cursor = {tone: cursor + Style(bold=style.bold) for tone, style in self._styles.items()}
 
-    def style(self, token: str, *, cursor: bool = False) -> Style:
-        """Return the style of a token; KeyError for a token that does not exist."""
-        return self._cursor[token] if cursor else self._styles[token]
+    def style(self, tone: str, *, cursor: bool = False) -> Style:
+        """Return the style of a tone; KeyError for a tone that does not exist."""
+        return self._cursor[tone] if cursor else self._styles[tone]
 
     @property
     def base(self) -> Style:
@@ -100,7 +98,9 @@ def choose_theme(environ: Mapping[str, str]) -> str:
     if environ.get("NO_COLOR"):
         return "gpudeck-mono"
     term = environ.get("TERM", "")
-    rich_colour = environ.get("COLORTERM", "").lower() in {"truecolor", "24bit"} or "256color" in term or "direct" in term
+    rich_colour = (
+        environ.get("COLORTERM", "").lower() in {"truecolor", "24bit"} or "256color" in term or "direct" in term
+    )
     if term and not rich_colour:
         return "gpudeck-ansi"
     return "gpudeck-light" if environ.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"} else "gpudeck-dark"

@@ -6,7 +6,6 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-
 from console.messages import ClusterStatus
 from console.triage.diagnosis import Diagnosis
 from console.ui.lines import Line, safe, text_of
@@ -34,13 +33,21 @@ class Panel(Widget):
 
     def compose(self) -> ComposeResult:
         """A blank row and the page."""
-        self.rule = Row(lambda width: (("-" * width, "dim"),) if not self.covers else (), self._palette)
-        self.page = Page(lambda width: self._lines(width), self._palette, id="panel-page")
+        self.rule = Row(lambda _width: (), self._palette)
+        self.page = Page(self._page_lines, self._palette, id="panel-page")
         yield self.rule
         yield self.page
 
+    def _page_lines(self, width: int) -> list[Line]:
+        return self._lines(width)
+
     def _fill(
-        self, lines: Callable[[int], list[Line]], *, verdict: Verdict | None, share: bool, copy: Callable[[], str] | None
+        self,
+        lines: Callable[[int], list[Line]],
+        *,
+        verdict: Verdict | None,
+        share: bool,
+        copy: Callable[[], str] | None,
     ) -> None:
         self._lines, self._verdict, self.may_share = lines, verdict, share
         self.showing_keys = False
@@ -109,5 +116,3 @@ class Panel(Widget):
         """Draw anew in another theme."""
         self.rule.forget()
         self.page.update()
-
-

@@ -19,14 +19,15 @@ ALL = ""  # the scope of all clusters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Row 2: one of the fixed words, and one sentence of safe text."""
+    """Row 2: one of the fixed words, and one sentence of safe text; `brief` is said where the sentence is too long."""
 
     word: VerdictWord
     says: str
+    brief: str = ""
     glyph: str = " "
 
     @property
-    def token(self) -> str:
+    def tone(self) -> str:
         """Return the colour's meaning."""
         if self.glyph == "!" or self.word in {"ACT", "NEVER"}:
             return "bad"
@@ -54,7 +55,7 @@ class Store:
         self.zone = zone
         self.statuses: dict[str, ClusterStatus] = {status.cluster: status for status in last}
         self.live: set[str] = set()
-        self.frames: dict[str, dict[str, "pl.DataFrame"]] = {}
+        self.frames: dict[str, dict[str, pl.DataFrame]] = {}
         self.frames_at: dict[str, datetime] = {}
         self.engine: Literal["starting", "up", "down"] = "starting"
         self.engine_says = ""

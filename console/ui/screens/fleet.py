@@ -30,6 +30,7 @@ COLUMNS = (
     Column(key="never", title=lambda: _("NEVER"), width=5, most=6, align="right", rank=2),
     Column(key="old", title=lambda: _("OLD"), width=4, align="right"),
     Column(key="start", title=lambda: _("START"), width=5, align="right"),
+    Column(key="use", title=lambda: _("IN USE"), width=12, rank=7),
     Column(key="age", title=lambda: _("AGE"), width=4, align="right"),
 )
 NEEDS = (
@@ -41,6 +42,7 @@ NEEDS = (
     Column(key="next", title=lambda: _("NEXT"), width=8, most=30, rank=2),
 )
 _SEVERITY = {"act": 0, "fault": 1, "stale": 2, "idle": 3}
+_BAR = 12
 TOTAL = "\x00total"
 
 
@@ -57,6 +59,22 @@ def state_cell(status: ClusterStatus, *, live: bool) -> Cell:
     }[status.state]
 
 
+def use_bar(summary: Summary, *, stale: bool) -> str:
+    """Return the GPUs as 12 cells: `#` allocated, `x` lost, `.` free; `?` for a missing figure, `~` for a stale one."""
+    gpus, used = summary.gpus, summary.gpus_allocated
+    if not gpus or used is None:
+        return ("~" if stale else "?") * _BAR
+    lost = 0 if not summary.gpus_lost else max(1, round(summary.gpus_lost / gpus * _BAR))
+    busy = min(_BAR - lost, max(1 if used else 0, int(used / gpus * _BAR)))
+    return "#" * busy + "." * (_BAR - busy - lost) + "x" * lost
+
+
+def _next_words(step: str) -> str:
+    """Return the next step with the key that takes it: `e explain 884121` for `gpudeck explain 884121`."""
+    words = safe(step)
+    return f"e {words.removeprefix('gpudeck ')}" if words.startswith("gpudeck explain ") else words
+
+
 def _rank(status: ClusterStatus) -> tuple[int, float, str]:
     order = {"act": 0, "failed": 1, "stale": 2, "connecting": 3, "ok": 4}
     return (order[status.state], -(status.summary.gpus or 0), status.cluster)
@@ -69,8 +87,10 @@ class Fleet(View):
 
     def compose(self) -> ComposeResult:
         """Two tables, and a heading between them."""
-        self.clusters_table = Table(COLUMNS, self.palette, empty=self._no_clusters, footer=True, id="clusters")
-        self.needs_table = Table(NEEDS, self.palette, empty=self._no_needs, id="needs")
+        self.clusters_table = Table(
+            COLUMNS, self.palette, empty=self._no_clusters, footer=True, keep_cursor=False, id="clusters"
+        )
+        self.needs_table = Table(NEEDS, self.palette, empty=self._no_needs, keep_cursor=False, id="needs")
         self.heading = Row(self._heading, self.palette, id="needs-heading")
         blank = Row(lambda _width: (), self.palette)
         self.needs: list[Attention] = []
@@ -109,7 +129,9 @@ class Fleet(View):
         found = [item for status in ordered for item in status.attention]
         found += [item for status in ordered for item in self._of_the_source(status)]
         now = self.store.now()
-        found.sort(key=lambda item: (_SEVERITY[item.severity], -(now - item.since).total_seconds() if item.since else 0))
+        found.sort(
+            key=lambda item: (_SEVERITY[item.severity], -(now - item.since).total_seconds() if item.since else 0)
+        )
         self.needs = found
         words = {
             "act": ("! " + _("act"), "bad"),
@@ -123,17 +145,19 @@ class Fleet(View):
             name = f"{item.cluster}\x00{item.severity}\x00{item.what}"
             seen[name] = seen.get(name, 0) + 1
             since = None if item.since is None else (now - item.since).total_seconds()
-            rows.append((
-                f"{name}\x00{seen[name]}",
+            rows.append(
                 (
-                    words[item.severity],
-                    age(since),
-                    (safe(item.cluster), "base"),
-                    (safe(item.what), "base"),
-                    (safe(item.who), "base"),
-                    (safe(item.next_step), "dim"),
-                ),
-            ))
+                    f"{name}\x00{seen[name]}",
+                    (
+                        words[item.severity],
+                        age(since),
+                        (safe(item.cluster), "base"),
+                        (safe(item.what), "base"),
+                        (safe(item.who), "base"),
+                        (_next_words(item.next_step), "dim"),
+                    ),
+                )
+            )
         self.needs_table.set_rows(ListRows(rows))
 
     def _of_the_source(self, status: ClusterStatus) -> Iterator[Attention]:
@@ -154,10 +178,10 @@ class Fleet(View):
     def _cells(self, status: ClusterStatus) -> list[Cell]:
         fresh, remembered = self.store.fresh(status), self.store.remembered(status)
         summary = status.summary if fresh or remembered else Summary()
-        token = "base" if fresh else "dim"
+        tone = "base" if fresh else "dim"
 
         def show(value: float | None) -> Cell:
-            return figure(value, token)
+            return figure(value, tone)
 
         lost = show(summary.gpus_lost)
         never = show(summary.never)
@@ -171,11 +195,12 @@ class Fleet(View):
             show(summary.gpus_allocated),
             show(summary.gpus_free),
             show(summary.place8),
-            (percent(summary.busy_ratio)[0], token),
+            (percent(summary.busy_ratio)[0], tone),
             show(summary.pending),
             (never[0], "bad") if fresh and summary.never else never,
-            NONE if summary.pending == 0 else age(summary.oldest_wait_s, token),
-            age(summary.start_p50_s, token),
+            NONE if summary.pending == 0 else age(summary.oldest_wait_s, tone),
+            age(summary.start_p50_s, tone),
+            (use_bar(summary, stale=not fresh), tone),
             UNKNOWN if status.taken_at is None else age(self.store.age_s(status), "base" if fresh else "warn"),
         ]
 
@@ -196,7 +221,7 @@ class Fleet(View):
         return [
             (name, "bold"), BLANK, BLANK, total("nodes"), total("gpus_lost"), total("gpus"), total("gpus_allocated"),
             total("gpus_free"), total("place8"), percent(mean), total("pending"), total("never"),
-            age(max(waits)) if waits else NONE, BLANK, BLANK,
+            age(max(waits)) if waits else NONE, BLANK, BLANK, BLANK,
         ]  # fmt: skip
 
     # words --------------------------------------------------------------------------------------------------------
@@ -245,9 +270,9 @@ class Fleet(View):
                 some=len(troubled), clusters=clusters_count(len(statuses)), parts=parts
             )
             failed = any(status.state == "failed" for status in unsure)
-            return Verdict(word="ACT", glyph="!", says=says) if acting else Verdict(
-                word="UNKNOWN", glyph="x" if failed else "~", says=says
-            )
+            if acting:
+                return Verdict(word="ACT", glyph="!", says=says, brief=parts)
+            return Verdict(word="UNKNOWN", glyph="x" if failed else "~", says=says, brief=parts)
         gpus = sum(status.summary.gpus or 0 for status in live)
         used = sum(status.summary.gpus_allocated or 0 for status in live)
         pending = sum(status.summary.pending or 0 for status in live)
@@ -261,7 +286,9 @@ class Fleet(View):
         if not self.store.fresh(status):
             old = age(self.store.age_s(status))[0]
             if status.state == "failed":
-                return _("{name} failed: {error}").format(name=name, error=safe(status.error or _("no reason was given")))
+                return _("{name} failed: {error}").format(
+                    name=name, error=safe(status.error or _("no reason was given"))
+                )
             return _("{name} is stale, last read {age} ago").format(name=name, age=old)
         summary = status.summary
         parts = []
@@ -279,7 +306,7 @@ class Fleet(View):
             )
         if not parts and status.attention:
             parts.append(safe(status.attention[0].what))
-        return f"{name} " + ", ".join(parts or [_("needs a person")])
+        return f"{name}: " + ", ".join(parts or [_("needs a person")])
 
     # keys ---------------------------------------------------------------------------------------------------------
     def table(self) -> Table:

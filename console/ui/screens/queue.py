@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 
-from connectors.errors import GpudeckError
 from connectors.text import _, plural
 from console.ui import jobs
 from console.ui.figures import age, moment, plain
 from console.ui.lines import Line, safe, two_ends
 from console.ui.screens.view import Target, View
-from console.ui.state import Verdict
+from console.ui.sifting import Sieve
+from console.ui.state import Verdict, VerdictWord
 from console.ui.widgets.row import Row
 from console.ui.widgets.table import ListRows, Table
 
@@ -27,8 +27,7 @@ class Queue(View):
         """The table, and under it one row that says what is filtered and marked."""
         self.jobs_table = Table(jobs.COLUMNS, self.palette, empty=self._nothing, id="jobs")
         self.note = Row(self._note, self.palette, id="queue-note")
-        self.filter_text = ""
-        self.filter_error = ""
+        self.sieve = Sieve()
         self.order = "line"
         self._of: tuple[Any, ...] = ()
         self._total = 0
@@ -43,16 +42,14 @@ class Queue(View):
     def show(self) -> None:
         """Take over a new snapshot, filter, order or scope."""
         store = self.store
-        self.jobs_table.set_hidden(
-            jobs.hidden_columns(self.app.size.width, with_cluster=len(store.in_scope()) > 1)
-        )
+        self.jobs_table.set_hidden(jobs.hidden_columns(self.app.size.width, with_cluster=len(store.in_scope()) > 1))
         scope = tuple((name, store.frames_at.get(name)) for name in store.in_scope())
-        now = (scope, self.filter_text, self.order, tuple(store.stale_scope()))
+        now = (scope, self.sieve.text, self.order, tuple(store.stale_scope()))
         if now != self._of:
             old, self._of = self._of, now
             same_question = bool(old) and old[1:3] == now[1:3] and [at for at, _t in old[0]] == [at for at, _t in scope]
             self._load(keep=same_question)
-        self.note.display = bool(self.filter_text or self.jobs_table.marks or self.order != "line")
+        self.note.display = bool(self.sieve.text or self.jobs_table.marks or self.order != "line")
         self.note.update()
 
     tick = show
@@ -64,7 +61,7 @@ class Queue(View):
             self.jobs_table.set_rows(ListRows())
             return
         self._total = frame.height
-        frame = self._filtered(frame)
+        frame = self.sieve.apply(frame)
         frame = jobs.order(jobs.prepare(frame), self.order)
         shown = self.jobs_table.rows
         # Rows never move under the cursor without a key: only while it rests at the top is the list free to re-sort.
@@ -72,22 +69,9 @@ class Queue(View):
             frame = jobs.keep_order(frame, shown.keys)
         self.jobs_table.set_rows(jobs.JobRows(frame, self.store), to_top=not keep)
 
-    def _filtered(self, frame: "pl.DataFrame") -> "pl.DataFrame":
-        self.filter_error = ""
-        if not self.filter_text:
-            return frame
-        from console.filters import parse_filter
-
-        try:
-            found: pl.DataFrame = parse_filter(self.filter_text).apply(frame)
-        except GpudeckError as error:
-            self.filter_error = safe(str(error))
-            return frame
-        return found
-
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through; a filter that can't be read shows everything and says so."""
-        self.filter_text = text.strip()
+        self.sieve.text = text.strip()
         self.show()
 
     def next_order(self) -> None:
@@ -103,35 +87,33 @@ class Queue(View):
     # words --------------------------------------------------------------------------------------------------------
     def _note(self, width: int) -> Line:
         shown = len(self.jobs_table.rows)
-        left: Line = ((" / ", "accent"), (safe(self.filter_text), "base")) if self.filter_text else ((" ", "base"),)
-        if self.filter_error:
-            left = (*left, ("  ", "base"), (self.filter_error, "bad"))
         parts = []
         if self.order != "line":
             parts.append(_("by {order}").format(order=jobs.order_words()[self.order]))
-        if self.filter_text:
-            parts.append(_("{some} of {total} shown").format(some=plain(shown), total=plain(self._total)))
+        parts += self.sieve.count(shown, self._total)
         if self.jobs_table.marks:
             marked = self.targets()
             parts.append(_("{count} marked").format(count=plain(len(marked))))
             gpus = [target.gpus for target in marked]
             known = sum(value for value in gpus if value is not None)
             parts.append(_("{gpus} GPUs").format(gpus=plain(known) + ("+?" if None in gpus else "")))
-        return two_ends(left, (("   ".join(parts) + " ", "base"),), width)
+        return two_ends(self.sieve.line(), (("   ".join(parts) + " ", "base"),), width)
 
     def _nothing(self, _width: int) -> list[Line]:
         store = self.store
         where = ", ".join(safe(name) for name in store.in_scope()) or _("no cluster")
         old = store.scope_age()
         asked = _("asked {age} ago").format(age=age(old)[0].strip()) if old is not None else _("not answered yet")
-        if self.filter_text and self._total:
+        if self.sieve.text and self._total:
             says = _("No job on {where} passes the filter ({asked}; {total} without it).").format(
                 where=where, asked=asked, total=plain(self._total)
             )
             key = _("/ = another filter   Esc = no filter")
         elif store.table("jobs") is None:
             says = _("No jobs of {where} have been read ({asked}).").format(where=where, asked=asked)
-            failed = [status.error for name, status in store.statuses.items() if name in store.in_scope() and status.error]
+            failed = [
+                status.error for name, status in store.statuses.items() if name in store.in_scope() and status.error
+            ]
             key = safe(failed[0]) if failed else _("r = ask now   1 = Fleet")
         else:
             says = _("No job on {where}: nothing waits, nothing runs ({asked}).").format(where=where, asked=asked)
@@ -147,14 +129,24 @@ class Queue(View):
             failed = [status for status in scope if status.state == "failed"]
             if failed:
                 name, error = safe(failed[0].cluster), safe(failed[0].error or _("no reason was given"))
-                return Verdict(word="UNKNOWN", glyph="x", says=_("{name} failed: {error}").format(name=name, error=error))
+                return Verdict(
+                    word="UNKNOWN", glyph="x", says=_("{name} failed: {error}").format(name=name, error=error)
+                )
             return Verdict(word="WAIT", glyph="~", says=_("the jobs are being read"))
-        if stale:
-            names = ", ".join(safe(name) for name in stale)
-            old = age(store.scope_age())[0]
-            says = _("stale: {names}, last read {age} ago; the jobs below are those of then").format(names=names, age=old)
+        fresh = [status.summary for status in scope if status.cluster not in stale]
+        if not fresh:
+            ages = [(safe(name), age(store.age_s(store.statuses[name]))[0]) for name in stale]
+            names = ", ".join(f"{name} {old}" for name, old in ages)
+            says = _("last read {names} ago; the jobs below are those of then").format(names=names)
             return Verdict(word="UNKNOWN", glyph="~", says=says)
-        return self._line_verdict([status.summary for status in scope])
+        line = self._line_verdict(fresh)
+        if not stale:
+            return line
+        without = _("Without {names} (stale).").format(names=", ".join(safe(name) for name in stale))
+        says, brief = f"{line.says}  {without}", f"{line.brief}  {without}"
+        if line.word == "ACT":
+            return Verdict(word="ACT", glyph="!", says=says, brief=brief)
+        return Verdict(word="UNKNOWN", glyph="~", says=says, brief=brief)
 
     def _line_verdict(self, summaries: list[Any]) -> Verdict:
         def total(name: str) -> float | None:
@@ -165,18 +157,22 @@ class Queue(View):
         says = _("{pending} pending, {gpus} GPUs asked, {free} free.").format(
             pending=plain(pending), gpus=plain(total("pending_gpus")), free=plain(total("gpus_free"))
         )
+        brief = _("{pending} pending.").format(pending=plain(pending))
+        tail = ""
         if never:
-            says += "  " + plural("{count} never starts.", "{count} never start.", round(never)).format(count=plain(never))
+            never_words = plural("{count} never starts.", "{count} never start.", round(never))
+            tail += "  " + never_words.format(count=plain(never))
         soonest = self._next_start()
         if soonest:
-            says += "  " + soonest
+            tail += "  " + soonest
         if pending == 0:
             return Verdict(word="OK", says=_("nothing waits; {free} GPUs free").format(free=plain(total("gpus_free"))))
-        return Verdict(word="ACT", glyph="!", says=says) if never else Verdict(word="WAIT", says=says)
+        word: VerdictWord = "ACT" if never else "WAIT"
+        return Verdict(word=word, glyph="!" if never else " ", says=says + tail, brief=brief + tail)
 
     def _next_start(self) -> str:
         frame = self.store.table("jobs")
-        if frame is None or "start_p50" not in frame.columns or frame.get_column("start_p50").null_count() == frame.height:
+        if frame is None or "start_p50" not in frame.columns:
             return ""
         import polars as pl
 

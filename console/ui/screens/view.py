@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.widget import Widget
 
+from connectors.text import _
+from console.ui.lines import safe
 from console.ui.palette import Palette
 from console.ui.state import Store, Verdict
 
@@ -91,3 +93,8 @@ class View(Widget):
     def page(self) -> "Page | None":
         """Return the page of text that copying takes, if this view is one."""
         return None
+
+
+def scope_words(store: Store) -> str:
+    """Return the clusters in scope in safe words."""
+    return safe(store.cluster) if store.cluster else safe(store.one_cluster or _("all clusters"))

@@ -42,7 +42,7 @@ class Menu(Row, can_focus=True):
         for deed in self._deeds:
             letters += [("  " + deed.key, "accent"), (" " + self._help(deed), "base")]
         letters += [("  Esc ", "accent")]
-        room = width - sum(width_of(text) for text, _token in letters) - 1
+        room = width - sum(width_of(text) for text, _tone in letters) - 1
         about = self._about if width_of(self._about) <= room else ""
         return ((f" {about}", "bold"), *letters)
 

@@ -30,7 +30,7 @@ class Column:
     """One column: `rank` 0 is never dropped, the highest rank goes first; `flex` takes the width that is left.
 
     `title` is called when it is drawn, for the language may be chosen after import. The width grows with the content
-    of what is on the screen, up to `most`.
+    of what is on the screen, up to `most`; a flex column's width is what it should have before others are dropped.
     """
 
     key: str
@@ -87,7 +87,10 @@ class ListRows:
 def choose_columns(
     columns: Sequence[Column], widths: Sequence[int], width: int, hidden: frozenset[str] = frozenset()
 ) -> list[tuple[int, int]]:
-    """Return (column, width) for the columns that fit whole; the flex column gets what is left, at least its width."""
+    """Return (column, width) for the columns that fit whole.
+
+    The flex column takes what is left; it gives way only when there is nothing more to drop.
+    """
     keep = [at for at, column in enumerate(columns) if column.key not in hidden]
 
     def needed() -> int:
@@ -99,7 +102,8 @@ def choose_columns(
             break
         keep.remove(max(droppable, key=lambda at: (columns[at].rank, at)))
     left = max(0, width - needed())
-    return [(at, widths[at] + (left if columns[at].flex else 0)) for at in keep]
+    over = max(0, needed() - width)
+    return [(at, max(8, widths[at] + left - over) if columns[at].flex else widths[at]) for at in keep]
 
 
 class Table(Widget, can_focus=True):
@@ -133,14 +137,19 @@ class Table(Widget, can_focus=True):
         *,
         empty: Callable[[int], list[Line]] = lambda _width: [],
         footer: bool = False,
+        keep_cursor: bool = True,
         id: str | None = None,  # noqa: A002 - the name that every Textual widget gives it
     ) -> None:
-        """Make an empty table; `empty` says why there is no row; with `footer` the last row takes no cursor."""
+        """Make an empty table; `empty` says why there is no row; with `footer` the last row takes no cursor.
+
+        With `keep_cursor` the cursor's `>` stays while another widget has the keys.
+        """
         super().__init__(id=id)
         self._columns = tuple(columns)
         self._palette = palette
         self._empty = empty
         self._footer = footer
+        self._keep_cursor = keep_cursor
         self._hidden: frozenset[str] = frozenset()
         self._widths = [column.width for column in columns]
         self._layout: list[tuple[int, int]] = []
@@ -174,7 +183,7 @@ class Table(Widget, can_focus=True):
         self._footer = footer
 
     def set_rows(self, rows: Rows, *, to_top: bool = False) -> None:
-        """Show other rows; cursor and marks follow their keys, and the cursor's line stays where it is on the screen."""
+        """Show other rows; cursor and marks follow their keys, the cursor's line stays where it is on the screen."""
         key = self.cursor_key
         line = self.cursor - self.top
         old_len = len(self.rows)
@@ -192,7 +201,7 @@ class Table(Widget, can_focus=True):
     def _measure(self) -> None:
         widths = list(self._widths)
         for index in range(self.top, min(len(self.rows), self.top + max(1, self._body_height()))):
-            for at, (column, (text, _token)) in enumerate(zip(self._columns, self.rows.row(index), strict=True)):
+            for at, (column, (text, _tone)) in enumerate(zip(self._columns, self.rows.row(index), strict=True)):
                 if column.most > widths[at]:
                     widths[at] = min(column.most, max(widths[at], width_of(text)))
         if widths != self._widths:
@@ -211,8 +220,8 @@ class Table(Widget, can_focus=True):
 
     def _line_key(self, index: int) -> Hashable:
         key = self.rows.key(index)
-        at_cursor = index == self.cursor and self.has_focus and index <= self.last
-        return (key, self.rows.version(index), at_cursor, key in self.marks)
+        here = index == self.cursor and index <= self.last
+        return (key, self.rows.version(index), here, here and self.has_focus, key in self.marks)
 
     def _repaint_changed(self) -> None:
         for y, painted in list(self._painted.items()):
@@ -264,16 +273,17 @@ class Table(Widget, can_focus=True):
         at_cursor = index == self.cursor and self.has_focus and index <= self.last
         marked = self.rows.key(index) in self.marks
         cells = self.rows.row(index)
-        gutter = (">" if at_cursor else " ") + ("*" if marked else " ")
+        here = at_cursor or (self._keep_cursor and index == self.cursor and index <= self.last)
+        gutter = (">" if here else " ") + ("*" if marked else " ")
         segments = [Segment(gutter, palette.style("accent", cursor=at_cursor))]
         gap = Segment(" ", palette.style("base", cursor=at_cursor))
         used = _GUTTER
         for place, (at, size) in enumerate(columns):
-            text, token = cells[at]
+            text, tone = cells[at]
             if place:
                 segments.append(gap)
                 used += 1
-            segments.append(Segment(fit(text, size, self._columns[at].align), palette.style(token, cursor=at_cursor)))
+            segments.append(Segment(fit(text, size, self._columns[at].align), palette.style(tone, cursor=at_cursor)))
             used += size
         if used < width:
             segments.append(Segment(" " * (width - used), palette.style("base", cursor=at_cursor)))

@@ -10,7 +10,7 @@ import polars as pl
 
 from connectors.change import Expectation, Found, Hold, Plan, Receipt, Release, Step, StepAnswer
 from connectors.connector import Capabilities, Gap
-from connectors.model import SCHEMAS, conform
+from connectors.model import SCHEMAS, conform, empty
 from console.messages import (
     Answer,
     AskAudit,
@@ -70,6 +70,8 @@ DERIVED = {
 
 def frame_of(table: str, rows: list[dict], *, cluster: str, system: str = "slurm") -> pl.DataFrame:
     """Return rows as a table of the model, derived columns of jobs beside it."""
+    if not rows:
+        return empty(table).with_columns(pl.lit(cluster).alias("cluster"))
     known = {**SCHEMAS[table], **(DERIVED if table == "jobs" else {})}
     names = [name for name in known if name != "cluster" and any(name in row for row in rows)]
     data = {name: pl.Series(name, [row.get(name) for row in rows], dtype=known[name]) for name in names}
@@ -176,7 +178,13 @@ def queues_frame(cluster: str = "hpc-a") -> pl.DataFrame:
         {"id": "qos:nlp", "kind": "qos", "state": "open", "running_jobs": 9, "pending_jobs": 12, "writable": ["gpus"]},
         {"id": "account:root", "kind": "account", "state": "open"},
         {"id": "account:research", "kind": "account", "parent": "account:root", "state": "open", "weight": 4.0},
-        {"id": "account:nlp", "kind": "account", "parent": "account:research", "state": "open", "fairshare_ratio": 0.18},
+        {
+            "id": "account:nlp",
+            "kind": "account",
+            "parent": "account:research",
+            "state": "open",
+            "fairshare_ratio": 0.18,
+        },
         {"id": "account:[red]vision[/]", "kind": "account", "parent": "account:research", "state": "open"},
         {"id": "account:robot", "kind": "account", "parent": "account:root", "state": "open", "weight": 1.0},
     ]

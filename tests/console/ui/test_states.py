@@ -1,0 +1,209 @@
+"""Every view in every state keeps the rules of the screens."""
+
+import pytest
+from ui_fake import NOW, STATUSES, FakeLink, ago, healthy, hostile_jobs, many_jobs, receipt, tables
+from ui_helpers import check_rules, console, keys, lines, text, verdict
+
+from connectors.text import use_language
+from console.messages import ClusterStatus, Committed, Summary
+
+SIZES = [(80, 24), (120, 40), (200, 60)]
+VIEWS = ["1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_every_view_full(size):
+    async with console(size=size) as (app, pilot, _link):
+        check_rules(app)
+        await keys(pilot, "right_square_bracket")
+        for view in VIEWS:
+            await keys(pilot, view)
+            check_rules(app)
+
+
+@pytest.mark.parametrize("theme", ["gpudeck-light", "gpudeck-ansi", "gpudeck-mono"])
+async def test_every_theme_says_the_same(theme):
+    async with console() as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket", "3")
+        dark = text(app)
+    async with console(theme=theme) as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket", "3")
+        check_rules(app)
+        assert text(app) == dark
+
+
+async def test_no_colour_has_no_colour(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with console(theme="gpudeck-light") as (app, pilot, _link):
+        await keys(pilot, "3")
+        assert app.theme == "gpudeck-mono"
+        styles = {
+            segment.style for strip in app.screen._compositor.render_strips() for segment in strip if segment.style
+        }
+        assert all(style.color is None or style.color.is_default for style in styles)
+        assert all(style.bgcolor is None or style.bgcolor.is_default for style in styles)
+        assert any(style.reverse for style in styles), "the cursor can be seen"
+
+
+async def test_nothing_known_at_all():
+    async with console(FakeLink((), {}), frames=False) as (app, pilot, _link):
+        check_rules(app)
+        assert "The config names no cluster." in text(app)
+        for view in VIEWS:
+            await keys(pilot, view)
+            check_rules(app)
+
+
+async def test_empty_queue_says_whom_it_asked_and_when():
+    link = FakeLink((healthy("lab48"),), {"lab48": tables([], "lab48")})
+    async with console(link) as (app, pilot, _link):
+        await keys(pilot, "3")
+        check_rules(app)
+        assert "No job on lab48: nothing waits, nothing runs (asked 3s ago)." in text(app)
+        assert verdict(app).startswith("   OK  nothing waits; 8 GPUs free")
+
+
+async def test_last_picture_is_marked_until_the_engine_speaks():
+    class Silent(FakeLink):
+        async def events(self):
+            await self.queue.get()
+            return
+            yield
+
+    link = Silent((), {})
+    async with console(link, frames=False, last=(healthy(taken_at=ago(hours=2)),)) as (app, _pilot, _link):
+        check_rules(app)
+        row = next(line for line in lines(app) if "lab48" in line)
+        assert "~ last" in row
+        assert "48" in row
+        assert row.endswith("2h")
+        assert verdict(app).startswith(" ~ WAIT  connecting to 1 cluster")
+
+
+async def test_stale_figures_are_not_shown_as_now():
+    async with console() as (app, _pilot, _link):
+        row = next(line for line in lines(app) if line.startswith("  edge-7"))
+        assert "~ stale" in row
+        assert row.endswith("14m")
+        figures = row.split("stale")[1].split()
+        assert figures == ["8", "?", "64", "?", "?", "?", "?", "?", "?", "?", "?", "~" * 12, "14m"]
+        total = next(line for line in lines(app) if "all (1 fresh)" in line)
+        assert "1,024" in total, "stale clusters have left the totals"
+
+
+async def test_an_old_status_is_stale_though_nobody_said_so():
+    link = FakeLink((healthy("lab48", taken_at=ago(minutes=5)),), {})
+    async with console(link, frames=False) as (app, _pilot, _link):
+        assert not verdict(app)[3:].startswith("OK")
+        row = next(line for line in lines(app) if line.startswith("> lab48"))
+        assert "?" in row
+
+
+async def test_failed_cluster_names_its_error_and_the_next_step():
+    async with console() as (app, _pilot, _link):
+        whole = text(app)
+        assert "x fail" in whole
+        assert "login01: permission denied (publickey)" in whole
+
+
+async def test_failed_without_a_last_picture_in_the_queue():
+    link = FakeLink((STATUSES[2],), {})
+    async with console(link, frames=False) as (app, pilot, _link):
+        await keys(pilot, "3")
+        check_rules(app)
+        assert verdict(app).startswith(" x UNKNOWN  [b]west[/b] failed: login01: permission denied")
+
+
+async def test_connecting_keeps_the_last_figures():
+    old = healthy("lab48", taken_at=ago(minutes=9))
+    new = ClusterStatus(cluster="lab48", system="slurm", state="connecting", since=NOW)
+    async with console(FakeLink((new,), {}), frames=False, last=(old,)) as (app, _pilot, _link):
+        check_rules(app)
+        row = next(line for line in lines(app) if line.startswith("> lab48"))
+        assert "~ conn" in row
+        assert "48" in row
+        assert row.endswith("9m")
+
+
+async def test_all_quiet_is_ok():
+    link = FakeLink((healthy("lab48"), healthy("mid128")), {})
+    async with console(link, frames=False) as (app, _pilot, _link):
+        check_rules(app)
+        assert verdict(app).startswith("   OK  2 clusters; 80 of 96 GPUs in use; 0 jobs wait")
+        assert "Nothing. 2 clusters asked, of 2; Enter opens the jobs." in text(app)
+
+
+async def test_unknown_figures_are_question_marks_never_zero():
+    link = FakeLink((healthy("lab48", summary=Summary()),), {})
+    async with console(link, frames=False) as (app, _pilot, _link):
+        row = next(line for line in lines(app) if line.startswith("> lab48"))
+        figures = row.split(" ok ")[1].split()
+        assert figures == ["?"] * 11 + ["?" * 12, "3s"]
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids=str)
+async def test_hostile_names_are_exact_and_harmless(size):
+    link = FakeLink((STATUSES[0],), {"hpc-a": tables(hostile_jobs())})
+    async with console(link, size=size) as (app, pilot, _link):
+        await keys(pilot, "3")
+        check_rules(app)
+        whole = text(app)
+        for name in ("a|b", "line␤break", "[red]x[/]", "[/bold]", "run[lr=1e-3]", "训练-大模型-01", "␛[2Jcl"):
+            assert name in whole, name
+        assert "$(reboot)" in whole
+        assert "\\u202eexe.t" in whole
+        for place in (1, 3, 6, 8):
+            app.view.jobs_table.go(place)
+            await keys(pilot, "d")
+            check_rules(app)
+            await keys(pilot, "escape", "e")
+            check_rules(app)
+            await keys(pilot, "escape")
+
+
+async def test_ten_thousand_rows():
+    link = FakeLink((STATUSES[0],), {"hpc-a": tables(many_jobs(10_000))})
+    async with console(link) as (app, pilot, _link):
+        await keys(pilot, "3")
+        check_rules(app)
+        assert len(lines(app)) == 40
+        assert sum("wait" in line for line in lines(app)[3:-1]) == 36, "36 rows of data at 120x40"
+        await keys(pilot, "end", "pageup", "home", "pagedown")
+        check_rules(app)
+
+
+async def test_narrow_is_a_layout_of_its_own():
+    async with console(size=(80, 24)) as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket", "3")
+        head = lines(app)[2].split()
+        assert head == ["JOB", "NAME", "GPUS", "STATE", "WHY", "WAIT", "START"]
+        assert lines(app)[0].startswith(" gpudeck  Queue  hpc-a  as of 4s")
+
+
+async def test_receipt_that_differs_is_a_call_for_a_person():
+    link = FakeLink()
+    async with console(link) as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket", "3")
+        await app.show_result("hpc-a", "hold 1", Committed(receipt_id="r-9", receipt=receipt("differs")))
+        await pilot.pause()
+        check_rules(app)
+        assert verdict(app).startswith(" ! ACT  carried out, but reading back shows something else")
+
+
+async def test_chinese_words_keep_the_columns(tmp_path, monkeypatch):
+    import connectors.text as words
+
+    class Wide(words.gettext.NullTranslations):
+        def gettext(self, message):
+            return {"WHY": "原因是什么", "wait": "等待", "all keys": "全部按键", "Fleet": "集群"}.get(message, message)
+
+    monkeypatch.setattr(words, "_current", Wide())
+    try:
+        async with console() as (app, pilot, _link):
+            check_rules(app)
+            await keys(pilot, "right_square_bracket", "3")
+            check_rules(app)
+            assert "原因是什么" in lines(app)[2]
+            assert "  等待" in text(app)
+    finally:
+        use_language(None)
