@@ -108,7 +108,7 @@ def sort(frame: "pl.DataFrame", keys: str) -> "pl.DataFrame":
 def pick_columns(frame: "pl.DataFrame", names: str) -> "pl.DataFrame":
     """Return these columns, in this order: `id,name,wait_s`. BadWords names those that come near."""
     picked = [_column(frame.columns, name, names, position) for name, position in _listed(names)]
-    return frame.select(dict.fromkeys(picked))
+    return frame.select(list(dict.fromkeys(picked)))
 
 
 def _listed(text: str) -> list[tuple[str, int]]:

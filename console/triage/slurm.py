@@ -178,7 +178,7 @@ def nodes(case: Case) -> list[Found]:
         return [kept]
     if (kept := reserved(case, stated=True)) is not None:
         return [kept]
-    if (behind := line(case, stated=True)) is not None:
+    if not named and (behind := line(case, stated=True)) is not None:
         return [behind]
     if "may be reserved" in tail:
         says = _("the nodes that it wants are kept for an earlier job; none of them is down")

@@ -68,7 +68,9 @@ def _frame(table: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     if table == "jobs":
         schema |= {name: dtype for name, dtype in OWN.items() if any(name in row for row in rows)}
     schema.pop("cluster")
-    return pl.DataFrame(rows, schema={k: v for k, v in schema.items() if any(k in row for row in rows)} if rows else schema)
+    return pl.DataFrame(
+        rows, schema={k: v for k, v in schema.items() if any(k in row for row in rows)} if rows else schema
+    )
 
 
 TRAIN = SlurmPartition(name="train", max_time_s=2 * 86400.0, priority_tier=10)
@@ -82,7 +84,9 @@ def snapshot(
     jobs: list[dict[str, Any]] = [], nodes: list[dict[str, Any]] = [], *,  # noqa: B006 - never changed
     rules: SlurmRules | None = None, gaps: tuple[Any, ...] = (), now: datetime = NOW, **tables: list[dict[str, Any]],
 ) -> Snapshot:  # fmt: skip
-    meta = Meta(cluster="hpc-a", system="slurm", version="24.11.5", taken_at=now, capabilities=Capabilities(reads=("jobs",)))
+    meta = Meta(
+        cluster="hpc-a", system="slurm", version="24.11.5", taken_at=now, capabilities=Capabilities(reads=("jobs",))
+    )
     frames = {name: _frame(name, rows) for name, rows in {"jobs": jobs, "nodes": nodes, **tables}.items()}
     return Snapshot.of(meta, rules=rules or SlurmRules(partitions=(TRAIN,)), gaps=gaps, **frames)
 

@@ -20,7 +20,13 @@ def texts(diagnosis):
     return " | ".join(
         part
         for cause in diagnosis.causes
-        for part in (cause.says, cause.counterfactual, cause.next_step, cause.who_acts, *(e.text for e in cause.evidence))
+        for part in (
+            cause.says,
+            cause.counterfactual,
+            cause.next_step,
+            cause.who_acts,
+            *(e.text for e in cause.evidence),
+        )
         if part
     )
 
@@ -76,7 +82,9 @@ def test_a02_no_node_is_called_down_when_none_is():
 
 def test_a02_with_rebooting_and_a_drained_node_names_the_node():
     text = "Nodes_required_for_job_are_DOWN,_DRAINED,_REBOOTING_or_reserved_for_jobs_in_higher_priority_partitions"
-    dead = [node(f"gn0{i}", state="drained", reason="disk full", reason_by="ana", reason_time=at("02:14")) for i in (1, 2)]
+    dead = [
+        node(f"gn0{i}", state="drained", reason="disk full", reason_by="ana", reason_time=at("02:14")) for i in (1, 2)
+    ]
     snap = snapshot([job("1", reason=text)], [*dead, node("gn03", used=8), node("gn04", used=8)])
     cause = first(explain(snap, "1"), Cause.NODE_OUT, "act")
     assert "gn[01-02]" in cause.says
@@ -88,7 +96,15 @@ def qos_full(*, asks=8, **more):
     qos = SlurmQos(name="teamnlp", grp_tres={"gres/gpu": 64.0})
     held = [(8, "ana"), (16, "bo"), (12, "ana"), (24, "cy")]
     running = [
-        job(f"7700{i}", state="running", gpus=gpus, qos="teamnlp", user=user, nodelist=[f"gn0{i}"], time_limit_s=3600 * (i + 2.0))
+        job(
+            f"7700{i}",
+            state="running",
+            gpus=gpus,
+            qos="teamnlp",
+            user=user,
+            nodelist=[f"gn0{i}"],
+            time_limit_s=3600 * (i + 2.0),
+        )
         for i, (gpus, user) in enumerate(held, 1)
     ]
     asking = job("77120", reason="QOSGrpGRES", qos="teamnlp", gpus=asks, **more)
@@ -130,7 +146,11 @@ def accounts(cap=40.0):
 def test_a04_the_parent_binds_and_the_sibling_is_named():
     det = job("1", state="running", gpus=36, team="vision-det", user="ana", nodes=5, nodelist=["gn01"])
     own = job("2", state="running", gpus=4, team="vision-diffusion", nodelist=["gn02"])
-    snap = snapshot([det, own, job("3", reason="AssocGrpGRES", team="vision-diffusion")], nodes("gn", 1, 9), rules=rules(associations=accounts()))
+    snap = snapshot(
+        [det, own, job("3", reason="AssocGrpGRES", team="vision-diffusion")],
+        nodes("gn", 1, 9),
+        rules=rules(associations=accounts()),
+    )
     said = explain(snap, "3")
     cause = first(said, Cause.QUOTA_FULL, "wait")
     assert "account vision uses 40 of its 40" in cause.says
@@ -142,7 +162,11 @@ def per_user(asks):
     qos = SlurmQos(name="normal", max_tres_per_user={"gres/gpu": 16.0})
     mine = job("1", state="running", gpus=12, nodes=2, nodelist=["gn01"], end_time=at("15:00"))
     other = job("2", state="running", gpus=8, user="ana", nodelist=["gn02"], end_time=at("12:00"))
-    return snapshot([mine, other, job("3", reason="QOSMaxGRESPerUser", gpus=asks, nodes=4)], nodes("gn", 1, 6), rules=rules(qos=(qos,)))
+    return snapshot(
+        [mine, other, job("3", reason="QOSMaxGRESPerUser", gpus=asks, nodes=4)],
+        nodes("gn", 1, 6),
+        rules=rules(qos=(qos,)),
+    )
 
 
 def test_a05_only_the_users_own_jobs_help():
@@ -168,12 +192,23 @@ def test_a06_per_job_is_no_queue():
 
 
 def dead_node(reason):
-    gone = node("gn07", state="down", state_raw="DOWN+DRAIN+NOT_RESPONDING", reason="Not responding", reason_by="slurm", reason_time=at("09:02"))
+    gone = node(
+        "gn07",
+        state="down",
+        state_raw="DOWN+DRAIN+NOT_RESPONDING",
+        reason="Not responding",
+        reason_by="slurm",
+        reason_time=at("09:02"),
+    )
     return snapshot([job("1", reason=reason, requested_nodes=["gn07"])], [gone, *nodes("gn", 11, 22)])
 
 
 def test_a07_pinned_to_a_dead_node_in_both_spellings():
-    for reason in ("ReqNodeNotAvail, UnavailableNodes:gn07", "ReqNodeNotAvail,_UnavailableNodes:gn07", "(ReqNodeNotAvail(Unavailable:gn07))"):
+    for reason in (
+        "ReqNodeNotAvail, UnavailableNodes:gn07",
+        "ReqNodeNotAvail,_UnavailableNodes:gn07",
+        "(ReqNodeNotAvail(Unavailable:gn07))",
+    ):
         cause = first(explain(dead_node(reason), "1"), Cause.NODE_OUT, "act")
         assert "gn07" in cause.says
         assert "Not responding" in cause.says
@@ -182,8 +217,13 @@ def test_a07_pinned_to_a_dead_node_in_both_spellings():
 
 
 def test_a08_the_same_word_without_a_dead_node_is_a_place_in_line():
-    earlier = job("9", reason="Resources", priority=5000.0, expected_start_time=at("13:00"), slurm_scheduled_nodes="gn07")
-    snap = snapshot([earlier, job("1", reason="ReqNodeNotAvail, May be reserved for other job", requested_nodes=["gn07"])], [node("gn07", state="planned")])
+    earlier = job(
+        "9", reason="Resources", priority=5000.0, expected_start_time=at("13:00"), slurm_scheduled_nodes="gn07"
+    )
+    snap = snapshot(
+        [earlier, job("1", reason="ReqNodeNotAvail, May be reserved for other job", requested_nodes=["gn07"])],
+        [node("gn07", state="planned")],
+    )
     cause = first(explain(snap, "1"), Cause.BEHIND_IN_LINE, "wait")
     assert "9" in cause.says
 
@@ -194,7 +234,11 @@ def test_a08_newer_slurm_says_so_of_a_drained_node_too():
 
 def test_a09_the_partitions_time_limit():
     short = SlurmPartition(name="short", max_time_s=86400.0)
-    snap = snapshot([job("1", reason="PartitionTimeLimit", partition="short", time_limit_s=3 * 86400.0)], [], rules=rules(partitions=(short, SlurmPartition(name="long"))))
+    snap = snapshot(
+        [job("1", reason="PartitionTimeLimit", partition="short", time_limit_s=3 * 86400.0)],
+        [],
+        rules=rules(partitions=(short, SlurmPartition(name="long"))),
+    )
     cause = first(explain(snap, "1"), Cause.NEVER_FITS, "never")
     assert "asks 3d; partition short allows at most 1d" in cause.says
     assert "TimeLimit=1-00:00:00" in cause.next_step
@@ -220,10 +264,17 @@ def test_a11_the_owners_own_throttle():
 
 
 def test_a12_no_node_has_both_features():
-    mixed = [node(f"gn{i}", slurm_features=None, labels=_features(words)) for i, words in enumerate((["h100", "ib200"], ["a100", "ib400"]))]
+    mixed = [
+        node(f"gn{i}", slurm_features=None, labels=_features(words))
+        for i, words in enumerate((["h100", "ib200"], ["a100", "ib400"]))
+    ]
     for one in mixed:
         one.pop("slurm_features")
-    cause = first(explain(snapshot([job("1", reason="BadConstraints", constraint="h100&ib400", priority=0.0)], mixed), "1"), Cause.NEVER_FITS, "never")
+    cause = first(
+        explain(snapshot([job("1", reason="BadConstraints", constraint="h100&ib400", priority=0.0)], mixed), "1"),
+        Cause.NEVER_FITS,
+        "never",
+    )
     assert "h100&ib400" in cause.says
     assert "release 1" in cause.next_step
 
@@ -233,7 +284,9 @@ def _features(words):
 
 
 def test_a13_a_qos_that_was_removed():
-    snap = snapshot([job("1", reason="InvalidQOS", qos="projx")], nodes("gn", 1, 2), rules=rules(qos=(SlurmQos(name="normal"),)))
+    snap = snapshot(
+        [job("1", reason="InvalidQOS", qos="projx")], nodes("gn", 1, 2), rules=rules(qos=(SlurmQos(name="normal"),))
+    )
     cause = first(explain(snap, "1"), Cause.BAD_REQUEST, "act")
     assert "projx" in cause.says
     assert "normal" in cause.counterfactual
@@ -241,7 +294,11 @@ def test_a13_a_qos_that_was_removed():
 
 def test_a14_licences():
     holder = job("8", state="running", slurm_licenses="solver:8", end_time=at("17:00"), nodelist=["gn01"])
-    snap = snapshot([holder, job("1", reason="Licenses", slurm_licenses="solver:4")], nodes("gn", 1, 4), rules=rules(licenses={"solver": (10.0, 8.0)}))
+    snap = snapshot(
+        [holder, job("1", reason="Licenses", slurm_licenses="solver:4")],
+        nodes("gn", 1, 4),
+        rules=rules(licenses={"solver": (10.0, 8.0)}),
+    )
     said = explain(snap, "1")
     cause = first(said, Cause.GATED, "wait")
     assert "asks 4" in cause.says
@@ -252,7 +309,14 @@ def test_a14_licences():
 
 def drained_rack():
     bad = [
-        node(f"gn{i}", state="drained", state_raw="IDLE+DRAIN", reason="Kill task failed", reason_by="root", reason_time=at("2026-11-29T02:14"))
+        node(
+            f"gn{i}",
+            state="drained",
+            state_raw="IDLE+DRAIN",
+            reason="Kill task failed",
+            reason_by="root",
+            reason_time=at("2026-11-29T02:14"),
+        )
         for i in range(21, 29)
     ]
     return snapshot([job("1", reason="Resources")], [*bad, *nodes("gn", 1, 8, used=8)])
@@ -273,7 +337,12 @@ def test_a15_attention_names_the_rack_once():
 
 
 def test_a16_one_gpu_lost():
-    bad = node("gn33", state="drained", state_raw="IDLE+DRAIN+INVALID_REG", reason="gres/gpu count reported lower than configured (7 < 8)")
+    bad = node(
+        "gn33",
+        state="drained",
+        state_raw="IDLE+DRAIN+INVALID_REG",
+        reason="gres/gpu count reported lower than configured (7 < 8)",
+    )
     snap = snapshot([job("1", reason="ReqNodeNotAvail, UnavailableNodes:gn33", requested_nodes=["gn33"])], [bad])
     said = explain(snap, "1")
     first(said, Cause.DEVICE_FAULT, "act")
@@ -285,7 +354,11 @@ def test_a16_one_gpu_lost():
 
 def test_a16_no_gpu_at_all_is_a_driver():
     bad = node("gn33", state="drained", reason="gres/gpu count reported lower than configured (0 < 8)")
-    first(explain(snapshot([job("1", reason="ReqNodeNotAvail, UnavailableNodes:gn33")], [bad]), "1"), Cause.DEVICE_NOT_OFFERED, "act")
+    first(
+        explain(snapshot([job("1", reason="ReqNodeNotAvail, UnavailableNodes:gn33")], [bad]), "1"),
+        Cause.DEVICE_NOT_OFFERED,
+        "act",
+    )
 
 
 MIB = 2.0**20
@@ -313,9 +386,18 @@ def test_a17_is_a_waste_that_needs_a_person():
 
 
 def fragments():
-    small = [job(f"6{i}", state="running", gpus=1, nodelist=["gn53"], end_time=at(t)) for i, t in enumerate(("14:00", "15:10", "16:20"))]
-    others = [job("70", state="running", gpus=5, nodelist=["gn51"], end_time=at("22:00")), job("71", state="running", gpus=4, nodelist=["gn52"], end_time=at("23:00"))]
-    return snapshot([*small, *others, job("80", reason="Resources")], [node("gn51", used=5), node("gn52", used=4), node("gn53", used=3)])
+    small = [
+        job(f"6{i}", state="running", gpus=1, nodelist=["gn53"], end_time=at(t))
+        for i, t in enumerate(("14:00", "15:10", "16:20"))
+    ]
+    others = [
+        job("70", state="running", gpus=5, nodelist=["gn51"], end_time=at("22:00")),
+        job("71", state="running", gpus=4, nodelist=["gn52"], end_time=at("23:00")),
+    ]
+    return snapshot(
+        [*small, *others, job("80", reason="Resources")],
+        [node("gn51", used=5), node("gn52", used=4), node("gn53", used=3)],
+    )
 
 
 def test_a18_twelve_free_and_none_fits():
@@ -335,7 +417,11 @@ def debug_partition(asks, *, down=0):
     listed = nodes("gn", 1, 50, partitions=["debug"])
     for one in listed[:down]:
         one |= {"state": "down", "reason": "Not responding"}
-    return snapshot([job("1", reason="PartitionNodeLimit", partition="debug", nodes=asks, gpus=8 * asks)], listed, rules=rules(partitions=(part,)))
+    return snapshot(
+        [job("1", reason="PartitionNodeLimit", partition="debug", nodes=asks, gpus=8 * asks)],
+        listed,
+        rules=rules(partitions=(part,)),
+    )
 
 
 def test_a19_too_many_nodes():
@@ -349,15 +435,25 @@ def test_a19_within_the_limit_it_is_the_nodes_that_are_down():
 
 
 def test_a20_the_own_reservation_has_not_begun():
-    workshop = {"name": "workshop", "start_time": at("2026-12-02T09:00"), "end_time": at("2026-12-02T17:00"), "nodelist": ["gn01"], "state": "INACTIVE"}
-    snap = snapshot([job("1", reason="Reservation", slurm_reservation="workshop")], nodes("gn", 1, 2), reservations=[workshop])
+    workshop = {
+        "name": "workshop",
+        "start_time": at("2026-12-02T09:00"),
+        "end_time": at("2026-12-02T17:00"),
+        "nodelist": ["gn01"],
+        "state": "INACTIVE",
+    }
+    snap = snapshot(
+        [job("1", reason="Reservation", slurm_reservation="workshop")], nodes("gn", 1, 2), reservations=[workshop]
+    )
     cause = first(explain(snap, "1"), Cause.WINDOW, "wait")
     assert cause.clears_at == at("2026-12-02T09:00")
     assert "workshop" in cause.says
 
 
 def test_a21_a_dead_database_leaves_unknown_not_zero():
-    gap = Gap(source="sacct", reason="Connection refused", since=at("10:12"), affects=("usage", "queues.fairshare_ratio"))
+    gap = Gap(
+        source="sacct", reason="Connection refused", since=at("10:12"), affects=("usage", "queues.fairshare_ratio")
+    )
     snap = snapshot([job("1", state="running", nodelist=["gn01"])], nodes("gn", 1, 1, used=8), gaps=(gap,))
     (item,) = [one for one in attention(snap) if one.severity == "stale"]
     assert "Connection refused" in item.what
@@ -384,7 +480,9 @@ def test_a23_reason_none_is_unknown_with_its_past():
 
 def test_a23_the_derived_quota_follows():
     snap = qos_full()
-    snap = snap.with_tables(jobs=snap.jobs.with_columns(reason_raw=snap.jobs["reason_raw"].replace("QOSGrpGRES", "None")))
+    snap = snap.with_tables(
+        jobs=snap.jobs.with_columns(reason_raw=snap.jobs["reason_raw"].replace("QOSGrpGRES", "None"))
+    )
     said = explain(snap, "77120")
     assert [c.cause for c in said.causes][:2] == [Cause.UNKNOWN, Cause.QUOTA_FULL]
     assert said.causes[1].stated_by == "derived"
@@ -399,7 +497,14 @@ def test_a24_held_after_failed_launches_in_both_spellings():
 
 
 def completing():
-    done = job("90", state="completing", gpus=32, nodes=4, nodelist=["gn60", "gn61", "gn62", "gn63"], end_time=NOW - timedelta(minutes=40))
+    done = job(
+        "90",
+        state="completing",
+        gpus=32,
+        nodes=4,
+        nodelist=["gn60", "gn61", "gn62", "gn63"],
+        end_time=NOW - timedelta(minutes=40),
+    )
     return snapshot([done, job("91", reason="Resources")], nodes("gn", 60, 63, used=8))
 
 
