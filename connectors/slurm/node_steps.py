@@ -96,8 +96,7 @@ def _expect_nodes(nodes: Sequence[str], ledger: Ledger) -> dict[str, str]:
     """Return the present states; expects that who is in service stays so, who is not stays so, and the reasons."""
     states: dict[str, str] = {}
     for node in nodes:
-        state = str(ledger.row("nodes", node).get("state"))
-        states[node] = state
+        state = states[node] = _state(node, ledger)
         out = next((words for words in (_LEAVING, ("down",)) if state in words), None)
         ledger.expect(
             Expectation(table="nodes", key=node, column="state", value=_OUT, is_not=True)
@@ -106,6 +105,14 @@ def _expect_nodes(nodes: Sequence[str], ledger: Ledger) -> dict[str, str]:
         )
         ledger.value("nodes", node, "reason")
     return states
+
+
+def _state(node: str, ledger: Ledger) -> str:
+    """Return the node's state when this step comes."""
+    earlier = ledger.results.get(("nodes", node, "state"))
+    if earlier is None:
+        return str(ledger.row("nodes", node).get("state"))
+    return "idle" if earlier.is_not else "draining"
 
 
 def _undo_drain(
@@ -126,7 +133,7 @@ def _drains_again(nodes: Sequence[str], ledger: Ledger) -> list[Change]:
     """Return the drains that bring the present reasons back; nothing if one of them is not known."""
     by_reason: dict[str, list[str]] = {}
     for node in nodes:
-        reason = ledger.row("nodes", node).get("reason")
+        reason = ledger.value("nodes", node, "reason")
         if not reason:
             return []
         by_reason.setdefault(str(reason), []).append(node)

@@ -326,6 +326,15 @@ def test_resume_goes_back_to_the_drain_with_its_reason() -> None:
     assert planned("resume gpu04", nodes=nameless).inverse is None
 
 
+def test_steps_on_one_node_follow_each_other() -> None:
+    made = plan([Drain(nodes=("gpu01",), reason="fan"), Resume(nodes=("gpu01",))], snapshot())
+    assert made.inverse == (Drain(nodes=("gpu01",), reason="fan"), Resume(nodes=("gpu01",)))
+    assert [(item.column, item.is_not) for item in made.results] == [("state", True)]
+    again = plan([Resume(nodes=("gpu04",)), Drain(nodes=("gpu04",), reason="fan")], snapshot())
+    assert again.inverse == (Resume(nodes=("gpu04",)), Drain(nodes=("gpu04",), reason="ECC errors, ticket 4711"))
+    assert {item.column for item in again.expects} == {"state", "reason"}
+
+
 def test_a_partition_goes_back_only_to_what_the_language_can_say() -> None:
     assert planned("stop partition:train").inverse == (StartQueue(queue="partition:train"),)
     assert planned("start low").inverse == (StopQueue(queue="partition:low"),)
