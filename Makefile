@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench screenshots clean
+.PHONY: demo test lint bench screenshots translations clean
 
 demo: $(READY)  ## open the console on embedded simulated clusters
 	@$(BIN)/gpudeck demo
@@ -33,6 +33,13 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --upgrade pip
 	@$(BIN)/pip install --quiet --constraint constraints.txt --editable . --group dev
 	@touch $(READY)
+
+translations: $(READY)  ## refresh the catalogues from the sources; then fill in what is new
+	$(BIN)/pybabel -q extract --keyword=_ --keyword=plural:1,2 --no-location --sort-output --project=gpudeck \
+		--output-file=console/locale/gpudeck.pot console connectors
+	$(BIN)/pybabel -q update --input-file=console/locale/gpudeck.pot --output-dir=console/locale --domain=gpudeck \
+		--no-fuzzy-matching --ignore-pot-creation-date
+	$(BIN)/pybabel -q compile --directory=console/locale --domain=gpudeck
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -232,7 +232,7 @@ class Engine:
 
 def captured_clusters(folder: Path) -> tuple[ClusterConfig, ...]:
     """Return the clusters that a capture holds: the folder itself, or one in each folder below it. Raises BadWords."""
-    from connectors.raw import read_manifest
+    from connectors.raw import load_raw
 
     manifests = (
         [folder / "manifest.json"] if (folder / "manifest.json").is_file() else sorted(folder.glob("*/manifest.json"))
@@ -241,7 +241,7 @@ def captured_clusters(folder: Path) -> tuple[ClusterConfig, ...]:
         raise BadWords(f"{folder} is not a capture: no manifest.json in it or one folder below", text=str(folder))
     found = []
     for manifest in manifests:
-        raw = read_manifest(manifest.parent)
+        raw = load_raw(manifest.parent)
         found.append(ClusterConfig(name=raw.cluster, system=raw.system))
     return tuple(found)
 

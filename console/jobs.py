@@ -1,5 +1,6 @@
 """Finding the one job that a person means."""
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,8 @@ from connectors.notation import NotationError, parse_job_id
 
 if TYPE_CHECKING:
     from connectors.model import Snapshot
+
+_THROTTLE = re.compile(r"%\d+(?=\]$)")
 
 
 def find_job(snapshot: "Snapshot", job: str) -> dict[str, Any]:
@@ -18,6 +21,7 @@ def find_job(snapshot: "Snapshot", job: str) -> dict[str, Any]:
     import polars as pl
 
     jobs = snapshot.jobs
+    job = _THROTTLE.sub("", job)  # squeue writes `16_[2-9%2]`, the tools that take ids want `16_[2-9]`
     for column in ("id", "key"):
         found = jobs.filter(pl.col(column) == job)
         if found.height:

@@ -122,6 +122,7 @@ class SlurmConnector:
             timeout_s=round(limit),
             slurm_path=self._settings.slurm_path,
             cluster_name=self._settings.cluster_name,
+            vital="squeue",
         )
         answer = await shell.run(body, timeout_s=2 * limit)
         found = framing.frames(answer.out, answer.err, nonce, asked)

@@ -56,15 +56,22 @@ def script(
     timeout_s: int,
     slurm_path: str | None = None,
     cluster_name: str | None = None,
+    vital: str | None = None,
 ) -> str:
-    """Return the POSIX sh script that runs the commands, by answer name, each for at most `timeout_s` seconds."""
+    """Return the POSIX sh script that runs the commands, by answer name, each for at most `timeout_s` seconds.
+
+    If the `vital` one fails, those after it are not asked: without slurmctld each would take its 9 s to say so.
+    """
     lines = [f"N={nonce}"]
     first = f"{shlex.quote(slurm_path)}:" if slurm_path else ""
     lines.append(f"PATH={first}$PATH:{_USUAL_PLACES}; export PATH")
     lines.append(_PRELUDE)
     if cluster_name:
         lines.append(f"SLURM_CLUSTERS={shlex.quote(cluster_name)}; export SLURM_CLUSTERS")
-    lines += [f"framed {shlex.quote(name)} {timeout_s} {shlex.join(argv)}" for name, argv in commands.items()]
+    for name, argv in commands.items():
+        lines.append(f"framed {shlex.quote(name)} {timeout_s} {shlex.join(argv)}")
+        if name == vital:
+            lines.append('[ "$c" = 0 ] || exit 0')
     return "\n".join(lines) + "\n:\n"
 
 
