@@ -28,6 +28,7 @@ from connectors.slurm.records import header_table, listed
 from connectors.slurm.reservations import reservations_table
 from connectors.slurm.roles import verbs
 from connectors.slurm.scheduling import Scopes, read_licenses, slurm_rules
+from connectors.slurm.sdiag import scheduler_events
 from connectors.slurm.topology import domain_column
 
 READS = ("jobs", "nodes", "gpus", "queues", "quotas", "reservations", "events")
@@ -48,6 +49,7 @@ _AFFECTS = {
     "reservation": ("reservations",),
     "licenses": ("rules",),
     "topology": ("nodes.domain",),
+    "sdiag": ("events",),
     "date": ("meta.clock_skew_s",),
     "user": ("meta.user",),
 }
@@ -128,18 +130,22 @@ def interpret(raw: Raw) -> Snapshot:
     jobs = with_rules(jobs, rules, nodes)
     jobs = jobs.with_columns(_excluded(reading, jobs), *_priorities(reading, rules, jobs))
     counts = queue_counts(jobs)
-    return Snapshot.of(
-        _meta(reading, config, role),
-        rules=rules,
-        gaps=tuple(reading.gaps),
-        jobs=jobs,
-        nodes=nodes.with_columns(domain_column(raw.answers.get("topology"), nodes["name"].to_list())),
-        gpus=held_by(gpus, jobs),
-        queues=queues_table(rules, counts, role.level, role.coordinator_of),
-        quotas=quotas_table(rules, jobs, counts, live, sees_all=role.sees_all),
-        reservations=_reservations(reading, nodes),
-        events=events_table(nodes),
-    )
+    tables = {
+        "jobs": jobs,
+        "nodes": nodes.with_columns(domain_column(raw.answers.get("topology"), nodes["name"].to_list())),
+        "gpus": held_by(gpus, jobs),
+        "queues": queues_table(rules, counts, role.level, role.coordinator_of),
+        "quotas": quotas_table(rules, jobs, counts, live, sees_all=role.sees_all),
+        "reservations": _reservations(reading, nodes),
+        "events": _events(reading, nodes, rules),
+    }
+    meta = _meta(reading, config, role)
+    return Snapshot.of(meta, rules=rules, gaps=tuple(reading.gaps), **tables)
+
+
+def _events(reading: _Reading, nodes: pl.DataFrame, rules: SlurmRules) -> pl.DataFrame:
+    scheduler = scheduler_events(reading.text("sdiag") or "", rules, reading.now)
+    return pl.concat([events_table(nodes), scheduler], how="diagonal_relaxed")
 
 
 def _assoc_mgr(reading: _Reading, config: dict[str, str]) -> AssocMgr | None:

@@ -5,7 +5,6 @@ first and the last of them is ended by the fence, too. So a split at the fence g
 plain fields and the free texts, and every block but the first begins with the line break of the record before it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from connectors.slurm.commands import US
@@ -47,22 +46,29 @@ def split_table(text: str, plain: list[str], free: list[str], fence: str) -> Tab
 
 
 def _mended(parts: list[str], stride: int, separators: int) -> tuple[list[str], list[str]]:
-    """Return only the parts of whole records, and the beginning of each stretch that is none."""
-    is_block: Callable[[str], bool] = lambda part: part.count(US) == separators  # noqa: E731 - named once, used twice
+    """Return only the parts of whole records, and the beginnings of the records that are none."""
     good: list[str] = []
     bad: list[str] = []
+    stretch: list[str] = []
     at = 0
-    in_bad = False
     while at < len(parts):
         record = parts[at : at + stride]
         following = parts[at + stride : at + stride + 1]
-        if len(record) == stride and is_block(record[0]) and all(part.startswith("\n") for part in following):
+        is_record = len(record) == stride and record[0].count(US) == separators
+        if is_record and all(part.startswith("\n") for part in following):
             good += record
+            bad += _spoilt(stretch, stride)
+            stretch = []
             at += stride
-            in_bad = False
-            continue
-        if not in_bad:
-            bad.append(parts[at][:200])
-        in_bad = True
-        at += 1
-    return good, bad
+        else:
+            stretch.append(parts[at])
+            at += 1
+    return good, bad + _spoilt(stretch, stride)
+
+
+def _spoilt(stretch: list[str], stride: int) -> list[str]:
+    """Return the beginning of each record that a stretch of parts held, as far as their number tells."""
+    if not stretch:
+        return []
+    starts = range(0, len(stretch), stride)[: max(1, round(len(stretch) / stride))]
+    return [stretch[start].lstrip("\n")[:200] for start in starts]

@@ -5,9 +5,12 @@ that person opens the master first; the hint of the error says how.
 """
 
 import asyncio
+import os
 import re
 import secrets
+import shlex
 import stat
+import tempfile
 from pathlib import Path
 
 from connectors.errors import Unreachable
@@ -90,39 +93,40 @@ class OpensshShell:
             return ()
         return (
             *("-o", "ControlMaster=auto", "-o", f"ControlPersist={_PERSIST_S}"),
-            *("-o", f"ControlPath={_folder(self._cluster)}/%C"),
+            *("-o", f"ControlPath={control_folder(self._cluster)}/%C"),
         )
 
     def _why(self, answer: ShellAnswer) -> Unreachable:
         said = answer.err.decode(errors="backslashreplace")
         lines = [line.strip() for line in said.splitlines() if line.strip()]
         last = lines[-1] if lines else f"ssh ended with code {answer.code}"
-        opening = "ssh " + " ".join(part for part in (self._argv or ())[1:-3] if part != "BatchMode=yes")
+        words = {"last": last, "host": self.where, "open": self._opening()}
         for mark, what, hint in _HINTS:
             if mark in said:
-                words = {"last": last, "host": self.where, "open": opening.replace("-o -o", "-o") + f" {self.where}"}
                 return self._unreachable(what.format(**words), hint.format(**words))
         if answer.code != _FAILED:
             return self._unreachable(f"the answer broke off: {last}", None)
         return self._unreachable(last, f"does ssh {self.where} work?")
 
+    def _opening(self) -> str:
+        """Return the command with which a person opens the master, with whatever the login asks for."""
+        argv = [part for part in self._argv or () if part != "-T"]
+        at = argv.index("BatchMode=yes") if "BatchMode=yes" in argv else 1
+        return shlex.join([*argv[: at - 1], *argv[at + 1 :], "true"])
+
     def _unreachable(self, what: str, hint: str | None) -> Unreachable:
         return Unreachable(f"{self.where}: {what}", cluster=self._cluster, source="ssh", hint=hint)
 
 
-def _folder(cluster: str) -> Path:
-    """Return the folder of the control sockets: ours alone, or Unreachable."""
-    import platformdirs
-
-    folder = Path(platformdirs.user_runtime_dir("gpudeck")) / "ssh"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _me() or stat.S_IMODE(found.st_mode) & 0o077:
+def control_folder(cluster: str) -> Path:
+    """Return the folder of the control sockets: ours alone, or Unreachable. It lies where a user's run-time files do."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime) / "gpudeck-ssh" if runtime else Path(tempfile.gettempdir()) / f"gpudeck-ssh-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise Unreachable(f"{folder}: {error.strerror}", cluster=cluster, source="ssh") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise Unreachable(f"{folder} is not a folder of ours alone", cluster=cluster, source="ssh", hint="remove it")
     return folder
-
-
-def _me() -> int:
-    import os
-
-    return os.getuid()
