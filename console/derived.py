@@ -20,13 +20,18 @@ from console.triage.limits import Limits
 from console.triage.room_findings import oversize
 from console.triage.slurm_doors import over_partition_time
 from console.triage.slurm_line import heads
-from console.triage.slurm_reasons import classify
+from console.triage.slurm_reasons import Reason, classify
 from console.triage.words import hosts
 
 _PART = ("queue", "slurm_partition")
 _WHO = (*_PART, "team", "user", "slurm_account", "slurm_qos", "_bound")
 _SIZE = ("gpus", "gpus_per_node", "gpu_model", "nodes", "min_nodes", "cpus", "memory_bytes")
 _SHAPE = (*_PART, *_SIZE, "constraint", "slurm_reservation", "_pins")
+# The columns that decide what is asked of a resource; all of them where Slurm did not say of which.
+_AMOUNTS: dict[str, tuple[str, ...]] = {
+    "gpu": ("gpus", "gpu_model"), "cpu": ("cpus",), "memory": ("memory_bytes",), "node": ("nodes",), "jobs": (),
+    "submit": (), "wall": ("time_limit_s",),
+}  # fmt: skip
 # What a topic's short words depend on, besides the reason.
 _NEEDS: dict[str, tuple[str, ...]] = {
     "none": (), "unknown": (), "plain": (*_PART, "slurm_qos"), "partition": _PART,
@@ -151,18 +156,25 @@ def _pending(indexed: pl.DataFrame, snapshot: Snapshot) -> list[pl.DataFrame]:
 
 
 def _limited(group: pl.DataFrame, board: Board, limits: Limits) -> list[pl.DataFrame]:
-    """Explain rows behind limits; a QOS' group limit is the same for all its users, so they are not told apart."""
-    whole = [
-        raw
-        for raw in group["reason_raw"].unique().to_list()
-        if (reason := classify(raw)).over == "qos" and reason.per not in {"user", "account"}
-    ]
-    of_qos = pl.col("reason_raw").is_in(whole) if "slurm_qos" in group.columns else pl.lit(value=False)
-    needs = (*_SIZE, "time_limit_s")
-    return [
-        _explained(_kinds(group.filter(of_qos), (*_PART, "slurm_qos", *needs)), board, limits),
-        _explained(_kinds(group.filter(~of_qos), (*_WHO, *needs)), board, limits),
-    ]
+    """Explain rows behind limits, told apart only by whom the limit counts and by what it limits."""
+    told = []
+    for (raw,), rows in group.group_by("reason_raw"):
+        reason = classify(raw if isinstance(raw, str) else None)
+        needs = (*_whom(reason, group, board), *_AMOUNTS.get(reason.resource, (*_SIZE, "time_limit_s")))
+        if reason.per == "node":
+            needs = (*needs, "gpus_per_node", "nodes")
+        told.append(_explained(_kinds(rows, needs), board, limits))
+    return told
+
+
+def _whom(reason: Reason, group: pl.DataFrame, board: Board) -> tuple[str, ...]:
+    one_for_all = reason.per not in {"user", "account"}
+    if reason.over == "qos" and one_for_all and "slurm_qos" in group.columns:
+        return (*_PART, "slurm_qos")
+    users = any(one.user and (one.grp_tres or math.isfinite(one.grp_jobs)) for one in board.rules.associations or ())
+    if reason.over == "assoc" and reason.per == "group" and board.rules.associations is not None and not users:
+        return "team", "slurm_account"
+    return _WHO
 
 
 def _kinds(group: pl.DataFrame, needs: Sequence[str], *, reason: bool = True) -> _Kinds:

@@ -24,7 +24,7 @@ def test_figures_of_nodes_add_up():
     assert said.gpus_lost == 17
     assert said.gpus_free == 4 + 8 + 7 + 16
     assert said.place8 == 1 + 2  # gn03 and twice gn07; gn06 has 7
-    assert said.gpus == said.gpus_allocated + said.gpus_free + said.gpus_lost - 0.0 + 0.0
+    assert said.gpus == said.gpus_allocated + said.gpus_free + said.gpus_lost
 
 
 def test_draining_and_cordoned_nodes_offer_nothing():

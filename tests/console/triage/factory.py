@@ -44,12 +44,14 @@ def nodes(prefix: str, first: int, last: int, **more: Any) -> list[dict[str, Any
     return [node(f"{prefix}{number:02d}", **more) for number in range(first, last + 1)]
 
 
-def job(id: str, *, state: str = "pending", reason: str | None = None, gpus: float = 8, **more: Any) -> dict[str, Any]:
+def job(
+    number: str, *, state: str = "pending", reason: str | None = None, gpus: float = 8, **more: Any
+) -> dict[str, Any]:
     """One job of lin in account vision, QOS normal, partition train, one node, 4 h."""
     count = more.get("nodes", 1)
     partition, account, qos = more.pop("partition", "train"), more.get("team", "vision"), more.pop("qos", "normal")
     row: dict[str, Any] = {
-        "id": id, "key": id.split("_")[0] if "[" in id else id, "name": f"job-{id}", "user": "lin", "team": account,
+        "id": number, "key": number.partition("_")[0] if "[" in number else number, "name": f"job-{number}", "user": "lin", "team": account,
         "state": state, "state_raw": state.upper(), "reason_raw": reason, "queue": f"partition:{partition}",
         "priority": 1000.0, "gpus": gpus, "gpus_per_node": gpus / count if gpus else None, "nodes": count, "tasks": 1,
         "cpus": gpus * 4.0, "memory_bytes": gpus * 2.0**36, "time_limit_s": 4 * 3600.0, "submit_time": NOW - hours(2),
@@ -91,5 +93,5 @@ def snapshot(
     return Snapshot.of(meta, rules=rules or SlurmRules(partitions=(TRAIN,)), gaps=gaps, **frames)
 
 
-def row_of(snap: Snapshot, id: str) -> dict[str, Any]:
-    return snap.jobs.filter(pl.col("id") == id).row(0, named=True)
+def row_of(snap: Snapshot, number: str) -> dict[str, Any]:
+    return snap.jobs.filter(pl.col("id") == number).row(0, named=True)

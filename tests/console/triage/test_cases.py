@@ -12,8 +12,8 @@ from console.triage.diagnosis import Cause
 from console.triage.explain import diagnose
 
 
-def explain(snap, id, **more):
-    return diagnose(snap, row_of(snap, id), **more)
+def explain(snap, number, **more):
+    return diagnose(snap, row_of(snap, number), **more)
 
 
 def texts(diagnosis):

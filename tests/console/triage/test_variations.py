@@ -26,8 +26,8 @@ def limited(reason, *, qos=None, assoc=(), running=(), **asking):
     )
 
 
-def mine(id="9", **more):
-    return job(id, state="running", nodelist=["gn01"], end_time=at("15:00"), **more)
+def mine(number="9", **more):
+    return job(number, state="running", nodelist=["gn01"], end_time=at("15:00"), **more)
 
 
 @pytest.mark.parametrize(
