@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from connectors.errors import Malformed, Unreachable
-from connectors.transport.shell import MAX_OUTPUT_BYTES, SH, ShellAnswer, read_capped
+from connectors.transport.shell import SH, OutputTooLong, ShellAnswer, read_capped
 
 _ARGV = tuple(SH.removeprefix("exec ").split())
 
@@ -45,7 +45,9 @@ async def run_process(argv: Sequence[str], script: str, *, timeout_s: float, clu
         raise Unreachable(f"{where}: {argv[0]}: {error}", cluster=cluster, source="shell") from error
     try:
         async with asyncio.timeout(timeout_s):
-            return await _talk(process, script, cluster=cluster, where=where)
+            return await _talk(process, script)
+    except OutputTooLong as error:
+        raise Malformed(str(error), cluster=cluster, source=where) from None
     except TimeoutError:
         raise Unreachable(f"{where}: no answer within {timeout_s:g} s", cluster=cluster, source="shell") from None
     finally:
@@ -55,14 +57,12 @@ async def run_process(argv: Sequence[str], script: str, *, timeout_s: float, clu
             await process.wait()
 
 
-async def _talk(process: asyncio.subprocess.Process, script: str, *, cluster: str, where: str) -> ShellAnswer:
+async def _talk(process: asyncio.subprocess.Process, script: str) -> ShellAnswer:
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise RuntimeError("all three streams are pipes")
     out, err, _nothing = await asyncio.gather(
         read_capped(process.stdout), read_capped(process.stderr), _feed(process.stdin, script.encode())
     )
-    if out is None or err is None:
-        raise Malformed(f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output", cluster=cluster, source=where)
     code = await process.wait()
     return ShellAnswer(code=code if code >= 0 else 128 - code, out=out, err=err)
 

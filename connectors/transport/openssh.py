@@ -119,7 +119,7 @@ class OpensshShell:
 
 
 def control_folder(cluster: str) -> Path:
-    """Return the folder of the control sockets: ours alone, or Unreachable. It lies where a user's run-time files do."""
+    """Return the folder of the control sockets, among the user's run-time files: ours alone, or Unreachable."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(runtime) / "gpudeck-ssh" if runtime else Path(tempfile.gettempdir()) / f"gpudeck-ssh-{os.getuid()}"
     try:

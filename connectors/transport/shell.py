@@ -47,13 +47,21 @@ class _Readable(Protocol):
     async def read(self, n: int = ..., /) -> bytes: ...
 
 
-async def read_capped(stream: _Readable) -> bytes | None:
-    """Return all of a stream, or None once it is longer than MAX_OUTPUT_BYTES."""
+class OutputTooLong(Exception):
+    """A stream went on past MAX_OUTPUT_BYTES; the shell makes it Malformed."""
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output"
+
+
+async def read_capped(stream: _Readable) -> bytes:
+    """Return all of a stream. OutputTooLong once it is longer than MAX_OUTPUT_BYTES: it may never end."""
     parts: list[bytes] = []
     size = 0
     while part := await stream.read(1 << 18):
         size += len(part)
         if size > MAX_OUTPUT_BYTES:
-            return None
+            raise OutputTooLong
         parts.append(part)
     return b"".join(parts)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from connectors.errors import Malformed, Unreachable
 from connectors.transport.settings import SshSettings
-from connectors.transport.shell import MAX_OUTPUT_BYTES, SH, ShellAnswer, read_capped
+from connectors.transport.shell import SH, OutputTooLong, ShellAnswer, read_capped
 
 if TYPE_CHECKING:  # asyncssh costs a quarter of a second: it loads with the first connection
     import asyncssh
 
-_KEEPALIVE_S = 10.0
+_KEEPALIVE_S = 8.0  # asked three times: a link that is cut is noticed within 24 s
 _KEEPALIVE_MISSES = 2
 _PARALLEL = 4  # OpenSSH's sshd refuses more than MaxSessions (10) at a time
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
@@ -46,6 +46,8 @@ class AsyncsshShell:
                     return await self._run(connection, script)
             except TimeoutError:
                 raise self._unreachable(f"no answer within {timeout_s:g} s", hint="is the cluster busy?") from None
+            except OutputTooLong as error:
+                raise Malformed(str(error), cluster=self._cluster, source=self.where) from None
             except (asyncssh.Error, OSError) as error:
                 await self._drop(connection)
                 raise self._unreachable(f"the connection broke: {error or type(error).__name__}") from error
@@ -65,10 +67,6 @@ class AsyncsshShell:
             process.stdin.write(script.encode())
             process.stdin.write_eof()
             out, err = await asyncio.gather(read_capped(process.stdout), read_capped(process.stderr))
-            if out is None or err is None:
-                raise Malformed(
-                    f"more than {MAX_OUTPUT_BYTES >> 20} MiB of output", cluster=self._cluster, source=self.where
-                )
             await process.wait_closed()
             code = process.returncode
             if code is None or (process.exit_status is None and process.exit_signal is None):
@@ -115,8 +113,8 @@ class AsyncsshShell:
             key: value for key, value in (("username", settings.user), ("port", settings.port)) if value is not None
         }
         if settings.ssh_config is not None:
-            if not settings.ssh_config.is_file():
-                raise ValueError(f"ssh_config {settings.ssh_config} is not there")
+            if not settings.ssh_config.exists():
+                raise FileNotFoundError(f"ssh_config {settings.ssh_config} is not there")
             options["config"] = [str(settings.ssh_config)]
         if settings.identity is not None:
             options["client_keys"] = [str(settings.identity)]
@@ -150,6 +148,8 @@ class AsyncsshShell:
             )
         if isinstance(error, ConnectionRefusedError):
             return self._unreachable("connection refused", hint="is sshd running there, and is the port right?")
+        if isinstance(error, FileNotFoundError):
+            return self._unreachable(str(error))
         if isinstance(error, asyncssh.ConnectionLost):
             return self._unreachable("the server closed the connection while we logged in")
         return self._unreachable(str(error) or type(error).__name__, hint=f"does ssh {host} work?")
@@ -178,8 +178,8 @@ def _bracketed(name: str, port: int) -> str:
 def _known_hosts(given: Path | None, configured: Any) -> list[str]:
     """Return the files that exist: the one given, else the config's, else OpenSSH's own."""
     if given is not None:
-        if not given.is_file():
-            raise ValueError(f"known_hosts {given} is not there")
+        if not given.exists():
+            raise FileNotFoundError(f"known_hosts {given} is not there")
         return [str(given)]
     names = cast("list[str]", configured) if isinstance(configured, list) and configured else list(_KNOWN_HOSTS)
     paths = [Path(name).expanduser() for name in names]

@@ -51,7 +51,9 @@ def _jobs(answer: Answer, count: int, nodes: int) -> Answer:
         cells[9] = str(1000 + number % 9000).encode()
         if cells[24]:
             first = number % (nodes - 1) + 1
-            cells[24] = f"gpu[{first:05d}-{first + 1:05d}]".encode() if b"[" in cells[24] else f"gpu{first:05d}".encode()
+            cells[24] = (
+                f"gpu[{first:05d}-{first + 1:05d}]".encode() if b"[" in cells[24] else f"gpu{first:05d}".encode()
+            )
         head, _name = cells[-1].rsplit(fence, 1)
         cells[-1] = head + fence + f"train-{number % 20000}".encode()
         made.append(US.encode().join(cells))

@@ -15,12 +15,19 @@ ASKED = {"one": ("printf", "a\\nb\\n"), "two": ("sh", "-c", "echo out; echo err 
 
 def run(script: str, **env: str) -> tuple[bytes, bytes]:
     done = subprocess.run(
-        ["/bin/sh", "-s"], input=script.encode(), capture_output=True, timeout=30, env={**os.environ, **env}, check=False
+        ["/bin/sh", "-s"],
+        input=script.encode(),
+        capture_output=True,
+        timeout=30,
+        env={**os.environ, **env},
+        check=False,
     )
     return done.stdout, done.stderr
 
 
-def answers(out: bytes, err: bytes = b"", asked: dict[str, tuple[str, ...]] | None = None) -> dict[str, tuple[int, bytes]]:
+def answers(
+    out: bytes, err: bytes = b"", asked: dict[str, tuple[str, ...]] | None = None
+) -> dict[str, tuple[int, bytes]]:
     found = framing.frames(out, err, NONCE, asked or ASKED)
     return {name: (answer.code, answer.out) for name, answer in found.items()}
 
@@ -34,7 +41,9 @@ def test_each_command_has_its_own_frame() -> None:
     }
 
 
-@pytest.mark.parametrize("noise", [b"Welcome!\n", b"\x1b[2Jmotd\r\n", b"no line end", b"\n" + NONCE.encode() + b" end one 0\n"])
+@pytest.mark.parametrize(
+    "noise", [b"Welcome!\n", b"\x1b[2Jmotd\r\n", b"no line end", b"\n" + NONCE.encode() + b" end one 0\n"]
+)
 def test_noise_around_the_frames_is_ignored(noise: bytes) -> None:
     out, err = run(framing.script(ASKED, NONCE, timeout_s=5))
     end = f"\n{NONCE} end one 0\n".encode()

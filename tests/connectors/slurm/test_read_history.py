@@ -24,7 +24,7 @@ ENDED = {
 }  # fmt: skip
 
 
-def table(*rows: dict[str, str], since: datetime = SINCE):  # noqa: ANN201 - a frame, named in the tests
+def table(*rows: dict[str, str], since: datetime = SINCE):
     return history_table(sacct_answer(list(rows)), since, cluster="halcyon")
 
 

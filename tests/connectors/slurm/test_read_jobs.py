@@ -79,7 +79,10 @@ def test_a_row_without_an_id_is_counted() -> None:
 
 
 def test_a_cell_that_cannot_be_read_is_null_and_counted() -> None:
-    rows = [job(jobarrayid="1", starttime="soon", tres__alloc="gres/gpu=many", timelimit="1:2:3:4"), job(jobarrayid="2")]
+    rows = [
+        job(jobarrayid="1", starttime="soon", tres__alloc="gres/gpu=many", timelimit="1:2:3:4"),
+        job(jobarrayid="2"),
+    ]
     frame, gaps = jobs_table(squeue_answer(rows), NOW)
     assert frame["start_time"].null_count() == frame["time_limit_s"].null_count() == 1
     assert frame["gpus"].to_list() == [None, 16.0]

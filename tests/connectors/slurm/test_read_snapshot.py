@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 import polars as pl
 import pytest
-from recordings import NOW, VERSIONS, job, live, recorded_raw, squeue_answer
+from recordings import VERSIONS, job, live, recorded_raw, squeue_answer
 
 from connectors.connector import Answer, Raw
 from connectors.errors import Malformed, Unreachable
@@ -257,7 +257,9 @@ def test_a_model_that_only_the_nodes_tell() -> None:
         (None, "no answer"),
     ],
 )
-def test_without_jobs_nodes_or_partitions_there_is_nothing_to_show(name: str, answer: Answer | None, words: str) -> None:
+def test_without_jobs_nodes_or_partitions_there_is_nothing_to_show(
+    name: str, answer: Answer | None, words: str
+) -> None:
     with pytest.raises(Unreachable, match=words):
         interpret(changed(live(), **{name: answer}))
 
@@ -329,7 +331,9 @@ def test_each_lesser_answer_that_fails_is_one_gap(name: str, affects: str) -> No
 
 
 def test_an_answer_that_is_no_table_is_a_gap() -> None:
-    snapshot = interpret(changed(live(), qos=Answer(asked="sacctmgr -P show qos", code=0, out=b"Name|Priority\na|1|2\n")))
+    snapshot = interpret(
+        changed(live(), qos=Answer(asked="sacctmgr -P show qos", code=0, out=b"Name|Priority\na|1|2\n"))
+    )
     assert snapshot.gaps[0].reason == "its rows have not the columns of its header"
     broken = edited(live(), "config", "PriorityWeightAge       = 1000", "PriorityWeightAge       = many")
     (gap,) = interpret(broken).gaps
@@ -429,4 +433,4 @@ def test_interpret_is_pure() -> None:
     assert first.meta == second.meta
     for name in SCHEMAS:
         assert first.table(name).equals(second.table(name))
-    assert NOW < first.meta.taken_at
+    assert first.meta.taken_at == live().taken_at
