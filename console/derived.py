@@ -26,7 +26,7 @@ from console.triage.words import hosts
 _PART = ("queue", "slurm_partition")
 _WHO = (*_PART, "team", "user", "slurm_account", "slurm_qos", "_bound")
 _SIZE = ("gpus", "gpus_per_node", "gpu_model", "nodes", "min_nodes", "cpus", "memory_bytes")
-_SHAPE = (*_PART, *_SIZE, "constraint", "slurm_reservation", "_pins")
+_SHAPE = (*_PART, *_SIZE, "constraint", "slurm_reservation", "slurm_exclusive", "_pins")
 # The columns that decide what is asked of a resource; all of them where Slurm did not say of which.
 _AMOUNTS: dict[str, tuple[str, ...]] = {
     "gpu": ("gpus", "gpu_model"), "cpu": ("cpus",), "memory": ("memory_bytes",), "node": ("nodes",), "jobs": (),

@@ -130,8 +130,8 @@ def _full(case: Case, level: Level, *, stated: bool) -> Found:
             facts.append(case.evidence("derived", _("by account: {shares}").format(shares=shares_text(rows, level))))
     if at:
         ends = some([name(row["id"]) for row in freeing])
-        text = _("by time limits enough is free at {when}, with the end of {jobs}").format(when=case.when(at), jobs=ends)
-        facts.append(case.evidence("derived", text))
+        text = _("by time limits enough is free at {when}, with the end of {jobs}")
+        facts.append(case.evidence("derived", text.format(when=case.when(at), jobs=ends)))
     facts.extend(worthless_estimate(case))
     own = level.per == "user"
     return case.found(

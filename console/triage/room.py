@@ -79,6 +79,8 @@ class Room:
             and (not constraint or matches(constraint, node.features))
             and (not pins or node.name in pins or len(pins) < int(row.get("nodes") or 1))
         ]
+        known = [board.partitions[part] for part in parts if part in board.partitions]
+        self.exclusive = row.get("slurm_exclusive") is True or any(part.exclusive for part in known)
         largest = max((node.gpus or 0.0 for node in self.candidates), default=0.0)
         self.ask = Ask.of(row, largest)
 
@@ -140,6 +142,8 @@ class Room:
     def holds(self, node: Node, *, gpus_only: bool = False) -> bool:
         """Return whether one node's share of the job is free there now."""
         if node.gpus_free is None and self.ask.per_node > 0:
+            return False
+        if self.exclusive and (node.cpus_free != node.cpus or node.gpus_free != node.gpus):
             return False
         fits = (node.gpus_free or 0.0) >= self.ask.per_node
         if gpus_only or not fits:
@@ -215,7 +219,12 @@ class Room:
         free = {
             node.name: [node.gpus_free or 0.0, _known(node.cpus_free), _known(node.memory_free)] for node in self.usable
         }
-        total = dict.fromkeys(free, 0.0) | {node.name: node.gpus or 0.0 for node in self.usable}
+        total = {node.name: node.gpus or 0.0 for node in self.usable}
+        # a job that shares no node needs all that a node has
+        needs = {
+            node.name: ((node.gpus or 0.0, node.cpus or 0.0) if self.exclusive else (self.ask.per_node, self.ask.cpus))
+            for node in self.usable
+        }
         fitting = dict.fromkeys(node.name for node in self.fit)  # in the order in which they come to fit
         givers: dict[str, list[Row]] = {}
         ends = [(end, row) for row in self.on_candidates if (end := end_of(row, self.board.now)) is not None]
@@ -228,11 +237,8 @@ class Room:
                 room[1] += (row["cpus"] or 0.0) / share
                 room[2] += (row["memory_bytes"] or 0.0) / share
                 givers.setdefault(host, []).append(row)
-                if (
-                    room[0] >= self.ask.per_node
-                    and room[1] >= self.ask.cpus - 1e-6
-                    and room[2] >= self.ask.memory * 0.999
-                ):
+                gpus, cpus = needs[host]
+                if room[0] >= gpus and room[1] >= cpus - 1e-6 and room[2] >= self.ask.memory * 0.999:
                     fitting[host] = None
             open_hosts = [host for host in fitting if not self.window(host, end)]
             if self._enough_at(open_hosts, free):

@@ -55,6 +55,11 @@ def out_text(nodes: Sequence[Node], now: datetime) -> str:
 
 
 def _shape(room: Room) -> str:
+    shape = _size(room)
+    return _("{shape}, with no other job there").format(shape=shape) if room.exclusive else shape
+
+
+def _size(room: Room) -> str:
     ask = room.ask
     if ask.spread:
         return amount(ask.gpus, "gpu", ask.model)
@@ -69,7 +74,8 @@ def _shape(room: Room) -> str:
 
 def _free_text(room: Room) -> str:
     total = sum(node.gpus or 0.0 for node in room.usable)
-    text = _("{free} of {total} in service are free").format(free=figure(room.free), total=amount(total, "gpu", room.ask.model))
+    whole = amount(total, "gpu", room.ask.model)
+    text = _("{free} of {total} in service are free").format(free=figure(room.free), total=whole)
     if room.largest and (room.largest.gpus_free or 0) > 0:
         block, host = figure(room.largest.gpus_free), name(room.largest.name)
         text += _(", the largest block is {block} on {node}").format(block=block, node=host)
@@ -122,6 +128,8 @@ def _release(case: Case) -> tuple[datetime | None, tuple[Evidence, ...]]:
 def _smaller(case: Case) -> str | None:
     """Return which smaller or other shape fits now."""
     room, parts = case.room, []
+    if room.exclusive:
+        return None  # what is free beside other jobs is of no use to it
     block = _block(room)
     if 1 <= block < room.ask.per_node:
         parts.append(_("an ask of at most {gpus} on one node fits the nodes now").format(gpus=amount(block, "gpu")))
@@ -131,6 +139,8 @@ def _smaller(case: Case) -> str | None:
         while total < room.ask.gpus:
             total += free[count]
             count += 1
+        if count < 2:  # one node has enough GPUs: something else is missing there
+            return "; ".join(parts) or None
         blocks = " + ".join(figure(value) for value in free[:count])
         parts.append(
             _("spread over {count} nodes ({blocks} free) it fits, if the code allows it").format(

@@ -242,80 +242,55 @@ def _too_few_or_many(case: Case, asked: str, cap: str, *, few: bool, owned: bool
 
 def constraints(case: Case) -> list[Found]:
     """Return NEVER_FITS by a placement rule: which features no node has together; unknown where nothing shows it."""
-    constraint = case.row.get("constraint")
     room = case.room
-    held_too = _(" (it is usually held as well: after the change, release {job})").format(job=case.id)
-    if constraint and room.in_partition:
-        having = [node for node in room.in_partition if matches(constraint, node.features)]
-        counts = [
-            _("{feature} on {count}").format(
-                feature=name(word), count=sum(word in node.features for node in room.in_partition)
-            )
-            for word in feature_words(constraint)
-        ]
-        fact = case.evidence(
-            "scontrol show node",
-            _("nodes of {partition} with each feature: {counts}").format(
-                partition=case.partition, counts=some(counts, 8)
-            ),
-        )
-        if not having:
-            says = _("no node of {partition} has the features {constraint} together ({counts})").format(
-                partition=case.partition, constraint=quoted(constraint), counts=some(counts, 8)
-            )
-            step = (
-                _("change the features: {command}").format(command=f"scontrol update JobId={case.id} Features=…")
-                + held_too
-            )
-            return [
-                case.found(
-                    Cause.NEVER_FITS,
-                    "never",
-                    _("no node has {constraint}").format(constraint=quoted(constraint)),
-                    says,
-                    fact,
-                    who=_("owner"),
-                    next_step=step,
-                    counterfactual=_better_features(case, constraint),
-                )
-            ]
+    if (lacking := _features_nobody_has(case)) is not None:
+        return [lacking]
     if (large := too_large(case)) is not None:
-        return [
-            case.found(
-                Cause.NEVER_FITS,
-                "never",
-                large.short,
-                large.finding.says,
-                who=_("owner"),
-                next_step=large.finding.next_step,
-                counterfactual=large.finding.counterfactual,
-            )
-        ]
+        fact = case.stated()
+        return [Found(replace(large.finding, stated_by="system", evidence=(fact,)), large.verdict, large.short)]
     if not room.candidates:
         model = case.row.get("gpu_model")
         says = _("no node of {partition} can satisfy what it asks").format(partition=case.partition)
         if model and room.in_partition:
             says = _("no node of {partition} has {model} GPUs").format(partition=case.partition, model=name(model))
-        return [
-            case.found(
-                Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=_("change what it asks") + held_too
-            )
-        ]
+        step = _("change what it asks; then release {job}, for it is usually held as well").format(job=case.id)
+        return [case.found(Cause.NEVER_FITS, "never", says, says, who=_("owner"), next_step=step)]
     says = _(
         "Slurm says that its constraints can't be satisfied, not which; by the node list {nodes} could hold it"
     ).format(nodes=hosts(node.name for node in room.capable[:8]))
-    return [
-        case.found(
-            Cause.NEVER_FITS,
-            "unknown",
-            _('reason "{raw}", no detail').format(raw=case.raw),
-            says,
-            who=_("owner or admin"),
-            next_step=_("see {command}; if a node was missing then, release {job}").format(
-                command=f"scontrol show job {case.id}", job=case.id
-            ),
-        )
+    short = _('reason "{raw}", no detail').format(raw=case.raw)
+    step = _("see {command}; if a node was missing then, release {job}").format(
+        command=f"scontrol show job {case.id}", job=case.id
+    )
+    return [case.found(Cause.NEVER_FITS, "unknown", short, says, who=_("owner or admin"), next_step=step)]
+
+
+def _features_nobody_has(case: Case) -> Found | None:
+    constraint, nodes = case.row.get("constraint"), case.room.in_partition
+    if not constraint or not nodes or any(matches(constraint, node.features) for node in nodes):
+        return None
+    form, asked = _("{feature} on {count}"), quoted(constraint)
+    counts = [
+        form.format(feature=name(word), count=sum(word in node.features for node in nodes))
+        for word in feature_words(constraint)
     ]
+    listed = some(counts, 8)
+    says = _("no node of {partition} has the features {constraint} together ({counts})").format(
+        partition=case.partition, constraint=asked, counts=listed
+    )
+    step = _("change the features: {command}; then release {job}, for it is usually held as well").format(
+        command=f"scontrol update JobId={case.id} Features=…", job=case.id
+    )
+    return case.found(
+        Cause.NEVER_FITS,
+        "never",
+        _("no node has {constraint}").format(constraint=asked),
+        says,
+        case.evidence("scontrol show node", _("nodes with each feature: {counts}").format(counts=listed)),
+        who=_("owner"),
+        next_step=step,
+        counterfactual=_better_features(case, constraint),
+    )
 
 
 def _better_features(case: Case, constraint: str) -> str | None:

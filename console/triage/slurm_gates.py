@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 
 from connectors.text import _, plural
-from console.triage.board import Row, end_of, own
+from console.triage.board import Reservation, Row, end_of, own
 from console.triage.case import Case, Found
 from console.triage.diagnosis import Cause, Evidence
 from console.triage.room_findings import outage
@@ -240,67 +241,59 @@ def _licences(text: object) -> dict[str, float]:
 
 def licenses(case: Case) -> list[Found]:
     """Return GATED by licences, with what is free of each and who holds the rest."""
-    wants = _licences(case.row.get("slurm_licenses"))
-    known = case.board.rules.licenses
-    short_of = [
-        (label, count, *known[label])
-        for label, count in wants.items()
-        if label in known and known[label][0] - known[label][1] < count
-    ]
+    wants, known = _licences(case.row.get("slurm_licenses")), case.board.rules.licenses
+    seen = [(label, count, *known[label]) for label, count in wants.items() if label in known]
+    short_of = [one for one in seen if one[2] - one[3] < one[1]]
     if not short_of:
-        says = _("waits for licences ({text}); how many are in use could not be read").format(
-            text=quoted(str(case.row.get("slurm_licenses") or "?"))
-        )
+        text = quoted(str(case.row.get("slurm_licenses") or "?"))
+        says = _("waits for licences ({text}); how many are in use could not be read").format(text=text)
+        if seen:
+            says = _("waited for licences ({text}) at Slurm's last look; enough are free now").format(text=text)
         return [case.found(Cause.GATED, "wait", _("waits for licences"), says, who=_("nobody"), next_step=_("wait"))]
     label, count, total, used = short_of[0]
-    holding = () if case.brief else case.board.holding
-    holders = [(row, _licences(row.get("slurm_licenses")).get(label, 0.0)) for row in holding]
-    held = sorted(((row, n) for row, n in holders if n), key=lambda one: -one[1])
-    facts = [
-        case.evidence(
-            "scontrol show licenses",
-            f"{name(label)}: Total={figure(total)} Used={figure(used)} Free={figure(total - used)}",
-        )
-    ]
-    need, at = count - (total - used), None
-    ending = sorted(((end, n) for row, n in held if (end := end_of(row, case.now)) is not None), key=lambda one: one[0])
-    for end, n in ending:
-        need -= n
-        if need <= 0:
-            at = end
-            break
-    if held:
-        listed = some(
-            [
-                _("{job} ({count} of {user}, ends {when})").format(
-                    job=name(row["id"]), count=figure(n), user=name(row["user"]), when=case.when(end_of(row, case.now))
-                )
-                for row, n in held
-            ]
-        )
-        facts.append(case.evidence("derived", _("held by {jobs}").format(jobs=listed)))
-    else:
-        facts.append(case.evidence("derived", _("no job of this cluster is seen to hold them")))
+    free, whole, named = figure(total - used), figure(total), name(label)
+    at, facts = _licence_holders(case, label, count - (total - used))
+    figures = f"{named}: Total={whole} Used={figure(used)} Free={free}"
     says = _("asks {want} licences {name}; {free} of {total} are free").format(
-        want=figure(count), name=name(label), free=figure(total - used), total=figure(total)
+        want=figure(count), name=named, free=free, total=whole
     )
     return [
         case.found(
             Cause.GATED,
             "wait",
-            _("licence {name}: {free} of {total} free").format(
-                name=name(label), free=figure(total - used), total=figure(total)
-            ),
+            _("licence {name}: {free} of {total} free").format(name=named, free=free, total=whole),
             says,
+            case.evidence("scontrol show licenses", figures),
             *facts,
             clears_at=at,
             who=_("nobody"),
             next_step=_("wait, or ask the holders"),
-            counterfactual=_("an ask of at most {free} fits now").format(free=figure(total - used))
-            if total > used
-            else None,
+            counterfactual=_("an ask of at most {free} fits now").format(free=free) if total > used else None,
         )
     ]
+
+
+def _licence_holders(case: Case, label: str, need: float) -> tuple[datetime | None, list[Evidence]]:
+    """Return when enough of a licence is given back by time limits, and who holds it."""
+    holding = () if case.brief else case.board.holding
+    counts = [(row, _licences(row.get("slurm_licenses")).get(label, 0.0)) for row in holding]
+    held_by = sorted(((row, count) for row, count in counts if count), key=lambda one: -one[1])
+    if not held_by:
+        return None, [case.evidence("derived", _("no job of this cluster is seen to hold them"))]
+    form = _("{job} ({count} of {user}, ends {when})")
+    listed = [
+        form.format(
+            job=name(row["id"]), count=figure(count), user=name(row["user"]), when=case.when(end_of(row, case.now))
+        )
+        for row, count in held_by
+    ]
+    facts = [case.evidence("derived", _("held by {jobs}").format(jobs=some(listed)))]
+    ending = [(end, count) for row, count in held_by if (end := end_of(row, case.now)) is not None]
+    for end, count in sorted(ending, key=lambda one: one[0]):
+        need -= count
+        if need <= 0:
+            return end, facts
+    return None, facts
 
 
 def held(case: Case) -> list[Found]:
@@ -364,49 +357,32 @@ def reservation(case: Case) -> list[Found]:
         return [
             case.found(Cause.WINDOW, "wait", _("waits for its reservation"), says, who=_("nobody"), next_step=_("wait"))
         ]
-    facts = [
-        case.evidence(
-            "scontrol show reservation",
-            _("{name}: {start} to {end}, {nodes}").format(
-                name=listed, start=case.when(found.start), end=case.when(found.end), nodes=hosts(found.nodes)
-            ),
-        )
-    ]
+    facts = (_slot(case, found),)
     if found.start is not None and found.start > case.now:
-        left = span((found.start - case.now).total_seconds())
-        says = _("its reservation {name} begins at {start}, in {left}").format(
-            name=listed, start=case.when(found.start), left=left
-        )
+        start, left = case.when(found.start), span((found.start - case.now).total_seconds())
+        says = _("its reservation {name} begins at {start}, in {left}").format(name=listed, start=start, left=left)
+        short = _("reservation {name} begins at {start}").format(name=listed, start=start)
         return [
             case.found(
-                Cause.WINDOW,
-                "wait",
-                _("reservation {name} begins at {start}").format(name=listed, start=case.when(found.start)),
-                says,
-                *facts,
-                clears_at=found.start,
-                who=_("nobody"),
-                next_step=_("wait"),
+                Cause.WINDOW, "wait", short, says, *facts, clears_at=found.start, who=_("nobody"), next_step=_("wait")
             )
         ]
     if found.end is not None and found.end <= case.now:
         says = _("its reservation {name} ended at {end}").format(name=listed, end=case.when(found.end))
-        return [
-            case.found(
-                Cause.BAD_REQUEST,
-                "act",
-                says,
-                says,
-                *facts,
-                who=_("owner"),
-                next_step=_("take the reservation off it, or have it renewed"),
-            )
-        ]
+        step = _("take the reservation off it, or have it renewed")
+        return [case.found(Cause.BAD_REQUEST, "act", says, says, *facts, who=_("owner"), next_step=step)]
     dead = [host for host in sorted(found.nodes) if host in case.board.by_name and case.board.by_name[host].out]
     if dead and (out := outage(case, stated=True, only=dead)) is not None:
         return [out]
     says = _("its reservation {name} has begun, and its nodes are still in use").format(name=listed)
     return [case.found(Cause.WINDOW, "wait", says, says, *facts, who=_("nobody"), next_step=_("wait"))]
+
+
+def _slot(case: Case, found: Reservation) -> Evidence:
+    text = _("{name}: {start} to {end}, {nodes}").format(
+        name=name(found.name), start=case.when(found.start), end=case.when(found.end), nodes=hosts(found.nodes)
+    )
+    return case.evidence("scontrol show reservation", text)
 
 
 def fill(case: Case, says: str) -> str:

@@ -250,6 +250,19 @@ def test_resources_with_room_for_it_is_no_shortage():
     assert "have room" in said.causes[0].says
 
 
+def test_a_job_that_shares_no_node_needs_an_empty_one():
+    part = SlurmPartition(name="train", exclusive=True)
+    small = job("2", state="running", gpus=1, nodelist=["gn01"], end_time=at("13:00"))
+    snap = snapshot(
+        [job("1", reason="Resources", gpus=4), small],
+        [node("gn01", used=1, cpus_allocated=4.0)],
+        rules=rules(partitions=(part,)),
+    )
+    said = explain(snap, "1")
+    assert "no other job there" in said.causes[0].says
+    assert said.causes[0].clears_at == at("13:00")
+
+
 def test_many_nodes_are_told_as_nodes():
     snap = snapshot([job("1", reason="Resources", gpus=256, nodes=32)], [node("gn00"), *nodes("gn", 1, 40, used=8)])
     assert derive(snap)["why"].to_list() == ["needs 32 whole nodes; 1 is free"]
