@@ -1,5 +1,6 @@
 """A diagnosis as lines: the answer, the causes in binding order, the evidence, and what would change it."""
 
+import re
 from datetime import datetime, tzinfo
 
 from connectors.text import _
@@ -101,7 +102,7 @@ def explain_lines(
         says = _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
             p50=moment(start.p50, now, zone), p90=moment(start.p90, now, zone), basis=safe(start.basis)
         )
-        lines.append(((f"   {says}", "base"),))
+        lines += [((f"   {part}", "base"),) for part in wrap(says, max(20, width - 4))]
     elif start is not None:
         lines.append(((f"   {_('no start can be foreseen; basis: {basis}').format(basis=safe(start.basis))}", "base"),))
     lines.append(())
@@ -135,11 +136,17 @@ def _change_lines(diagnosis: Diagnosis, width: int) -> list[Line]:
 
 
 def suggestion(diagnosis: Diagnosis) -> str:
-    """Return the words of the first next step that is a what-if, to begin the prompt with; empty if there is none."""
+    """Return the change or supposition that the first next step with one ends in; empty if there is none.
+
+    `wait, or raise the cap: quota qos:nlp gpus=40` and `gpudeck whatif reshape 17 gpus=4` both end in one.
+    """
+    from connectors.language import VERBS
+
+    pattern = re.compile(rf"(?:^|: |\bwhatif |\bdo )((?:{'|'.join(VERBS)}) \S.*)$")
     for cause in diagnosis.causes:
-        words = (cause.next_step or "").removeprefix("gpudeck ").strip()
-        if words.startswith("whatif "):
-            return words.removeprefix("whatif ").strip()
+        found = pattern.search((cause.next_step or "").strip())
+        if found:
+            return found.group(1)
     return ""
 
 

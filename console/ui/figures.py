@@ -94,6 +94,6 @@ def start_range(p50: datetime | None, p90: datetime | None, now: datetime, zone:
     first = p50.astimezone(zone)
     if p50 - now >= timedelta(hours=24):
         return moment(p50, now, zone)
-    if p90 is None or p90 - now >= timedelta(hours=24):
+    if p90 is None or p90 == p50 or p90 - now >= timedelta(hours=24):
         return f"{first:%H:%M}"
     return f"{first:%H:%M}/{p90.astimezone(zone):%H:%M}"

@@ -1,9 +1,11 @@
 """What each action of the table does: one handler a name, for the keys and for the words typed at the prompt."""
 
+import shlex
 from typing import TYPE_CHECKING
 
 from connectors.text import _
 from console.messages import Proposal
+from console.triage.diagnosis import Attention
 from console.ui.actions import ACTIONS, DEEDS, VIEWS, actions_for
 from console.ui.figures import plain
 from console.ui.flows import words_of
@@ -41,9 +43,7 @@ async def enter(app: "ConsoleApp", _argument: str) -> None:
         return
     if isinstance(shown, Fleet):
         need = shown.need()
-        target = shown.target()
-        if need is not None and target is not None and target.kind == "job" and "explain" in need.next_step:
-            app.do(app.flows.explain(target.cluster, target.id))
+        if need is not None and await _take_step(app, need):
             return
         name = shown.cluster()
         if name:
@@ -61,6 +61,33 @@ async def enter(app: "ConsoleApp", _argument: str) -> None:
             await describe(app, "")
         case _:
             return
+
+
+async def _take_step(app: "ConsoleApp", need: Attention) -> bool:
+    """Take the next step of a thing that needs a person: explain, show, or begin the change at the prompt."""
+    from connectors.language import VERBS
+
+    try:
+        words = shlex.split(need.next_step.removeprefix("gpudeck "))
+    except ValueError:  # a quote that is not closed: words of somebody else's, which lead nowhere
+        return False
+    match words:
+        case ["explain", job, *_rest]:
+            app.do(app.flows.explain(need.cluster, job))
+        case ["get", "jobs" | "nodes" | "gpus" as table, "--where", where, *_rest]:
+            app.store.cluster = need.cluster if len(app.store.clusters) > 1 else ALL
+            await app.go("queue" if table == "jobs" else "nodes")
+            sifted = _sifted(app)
+            if sifted is not None:
+                sifted.set_filter(where.replace("node:", "name:") if table == "gpus" else where)
+        case [verb, _object, *_rest] if verb in VERBS:
+            app.prompt_cluster = need.cluster
+            await app.prompt.ask("command", _("change on {cluster}:").format(cluster=safe(need.cluster)),
+                                 need.next_step.removeprefix("gpudeck "))  # fmt: skip
+        case _:
+            return False
+    app.refresh_view()
+    return True
 
 
 async def _jobs_of_queue(app: "ConsoleApp") -> None:

@@ -183,9 +183,10 @@ def whatif_lines(whatif: WhatIf, width: int, now: datetime, zone: tzinfo | None)
     trust = _("replayed against the past") if whatif.backtest.available else _("not replayed against the past")
     if whatif.backtest.why:
         trust += f" ({safe(whatif.backtest.why)})"
-    basis = _("{trust}; run times rest on {basis}; policy {policy}; {seeds} seeds, {ms} ms").format(
-        trust=trust, basis=safe(whatif.changed.basis), policy=safe(whatif.changed.policy), seeds=whatif.changed.seeds,
-        ms=plain(whatif.elapsed_ms),
+    seeds = plural("{count} seed", "{count} seeds", whatif.changed.seeds).format(count=whatif.changed.seeds)
+    basis = _("{trust}; run times rest on {basis}; policy {policy}; {seeds}, {ms} ms").format(
+        trust=trust, basis=safe(whatif.changed.basis), policy=safe(whatif.changed.policy), seeds=seeds,
+        ms=plain(round(whatif.elapsed_ms)),
     )  # fmt: skip
     lines += _block(fit(" " + _("TRUST"), 13), "title", basis, width)
     if whatif.changed.not_modelled:

@@ -70,9 +70,9 @@ def use_bar(summary: Summary, *, stale: bool) -> str:
 
 
 def _next_words(step: str) -> str:
-    """Return the next step with the key that takes it: `e explain 884121` for `gpudeck explain 884121`."""
-    words = safe(step)
-    return f"e {words.removeprefix('gpudeck ')}" if words.startswith("gpudeck explain ") else words
+    """Return the next step as the console takes it: `e explain 884121` for `gpudeck explain 884121`."""
+    words = safe(step).removeprefix("gpudeck ")
+    return f"e {words}" if words.startswith("explain ") else words
 
 
 def _rank(status: ClusterStatus) -> tuple[int, float, str]:

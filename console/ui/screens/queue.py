@@ -31,6 +31,7 @@ class Queue(View):
         self.order = "line"
         self._of: tuple[Any, ...] = ()
         self._total = 0
+        self._silent: frozenset[str] = frozenset()
         yield self.jobs_table
         yield self.note
 
@@ -42,32 +43,36 @@ class Queue(View):
     def show(self) -> None:
         """Take over a new snapshot, filter, order or scope."""
         store = self.store
-        self.jobs_table.set_hidden(jobs.hidden_columns(self.app.size.width, with_cluster=len(store.in_scope()) > 1))
+        self.jobs_table.set_hidden(
+            self._silent | jobs.hidden_columns(self.app.size.width, with_cluster=len(store.in_scope()) > 1)
+        )
         scope = tuple((name, store.frames_at.get(name)) for name in store.in_scope())
         now = (scope, self.sieve.text, self.order, tuple(store.stale_scope()))
         if now != self._of:
             old, self._of = self._of, now
-            same_question = bool(old) and old[1:3] == now[1:3] and [at for at, _t in old[0]] == [at for at, _t in scope]
-            self._load(keep=same_question)
+            same = bool(old) and old[1:3] == now[1:3] and [at for at, _t in old[0]] == [at for at, _t in scope]
+            self._load(keep=same, to_top=not same)
         self.note.display = bool(self.sieve.text or self.jobs_table.marks or self.order != "line")
         self.note.update()
 
     tick = show
 
-    def _load(self, *, keep: bool) -> None:
+    def _load(self, *, keep: bool, to_top: bool) -> None:
         frame = self.store.table("jobs")
         if frame is None:
             self._total = 0
             self.jobs_table.set_rows(ListRows())
             return
         self._total = frame.height
+        unplaced = frame.get_column("position").null_count() == frame.height
+        self._silent = frozenset({"position"}) if unplaced else frozenset()
         frame = self.sieve.apply(frame)
         frame = jobs.order(jobs.prepare(frame), self.order)
         shown = self.jobs_table.rows
         # Rows never move under the cursor without a key: only while it rests at the top is the list free to re-sort.
         if keep and isinstance(shown, jobs.JobRows) and (self.jobs_table.cursor > 0 or self.jobs_table.marks):
             frame = jobs.keep_order(frame, shown.keys)
-        self.jobs_table.set_rows(jobs.JobRows(frame, self.store), to_top=not keep)
+        self.jobs_table.set_rows(jobs.JobRows(frame, self.store), to_top=to_top)
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through; a filter that can't be read shows everything and says so."""
@@ -80,9 +85,8 @@ class Queue(View):
         self.show()
 
     def sort_again(self) -> None:
-        """Sort anew in the same order."""
-        self._of = ()
-        self.show()
+        """Sort anew in the same order; the cursor stays on its job."""
+        self._load(keep=False, to_top=False)
 
     # words --------------------------------------------------------------------------------------------------------
     def _note(self, width: int) -> Line:

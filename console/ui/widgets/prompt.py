@@ -5,6 +5,7 @@ from collections.abc import Callable
 from textual.events import Key
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input
 
 from console.ui.lines import safe, width_of
 from console.ui.palette import Palette
@@ -12,7 +13,7 @@ from console.ui.widgets.row import Row
 
 
 class Prompt(Widget):
-    """Asks for one line of text. Textual's Input is imported when the first question is asked."""
+    """Asks for one line of text. The field is made when the first question is asked."""
 
     class Answered(Message):
         """The line was given with Enter."""
@@ -48,8 +49,6 @@ class Prompt(Widget):
 
     async def ask(self, kind: str, label: str, text: str = "", at: int | None = None) -> None:
         """Show the question with `text` in the field and the cursor at its end, or at `at`."""
-        from textual.widgets import Input
-
         self.kind = ""
         self._label = f" {safe(label)} "
         if not self.children:
@@ -93,13 +92,9 @@ class Prompt(Widget):
             return
         event.stop()
         self._back = max(0, min(len(told), self._back + (1 if event.key == "up" else -1)))
-        from textual.widgets import Input
-
         field = self.query_one(Input)
         field.value = told[-self._back] if self._back else ""
         field.cursor_position = len(field.value)
 
     def _text(self) -> str:
-        from textual.widgets import Input
-
         return self.query_one(Input).value

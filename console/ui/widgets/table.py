@@ -160,6 +160,7 @@ class Table(Widget, can_focus=True):
         self.cursor = 0
         self.top = 0
         self.marks: set[str] = set()
+        self._touched = False
 
     # rows ---------------------------------------------------------------------------------------------------------
     @property
@@ -184,7 +185,8 @@ class Table(Widget, can_focus=True):
 
     def set_rows(self, rows: Rows, *, to_top: bool = False) -> None:
         """Show other rows; cursor and marks follow their keys, the cursor's line stays where it is on the screen."""
-        key = self.cursor_key
+        # Nobody has chosen the first row by merely opening the view: until a key moves it, the cursor stays at the top.
+        key = self.cursor_key if self._touched or self.cursor else None
         line = self.cursor - self.top
         old_len = len(self.rows)
         self.rows = rows
@@ -301,17 +303,21 @@ class Table(Widget, can_focus=True):
 
     def go(self, index: int) -> None:
         """Put the cursor on a row and bring it into sight."""
+        self._touched = True
         index = max(0, min(index, self.last))
         old, self.cursor = self.cursor, index
-        height = self._body_height()
-        if index < self.top:
-            self._scroll_rows(index)
-        elif height and index >= self.top + height:
-            self._scroll_rows(index - height + 1)
+        self._into_sight()
         for changed in {old, index}:
             self.refresh(Region(0, changed - self.top + 1, self.size.width, 1))
         if old != index:
             self.post_message(self.Moved())
+
+    def _into_sight(self) -> None:
+        height = self._body_height()
+        if self.cursor < self.top:
+            self._scroll_rows(self.cursor)
+        elif height and self.cursor >= self.top + height:
+            self._scroll_rows(self.cursor - height + 1)
 
     def go_to_key(self, key: str) -> bool:
         """Put the cursor on the row of that key; False if there is none."""
@@ -361,6 +367,5 @@ class Table(Widget, can_focus=True):
         """Keep the cursor in sight."""
         self._painted.clear()
         self._measure()
-        if self.last >= 0:
-            self.go(self.cursor)
+        self._into_sight()
         self.refresh()

@@ -6,7 +6,7 @@ import textwrap
 
 HEAVY = {
     "polars", "numpy", "numba", "asyncssh", "httpx", "typer", "plotext", "cryptography", "click", "console.engine",
-    "console.config", "console.service", "connectors.slurm", "connectors.model", "textual.widgets._input",
+    "console.config", "console.service", "connectors.slurm", "connectors.model",
 }  # fmt: skip
 OWN_VIEWS = {"console.ui.screens.queue", "console.ui.screens.whatif", "console.ui.explain", "console.ui.outcome"}
 

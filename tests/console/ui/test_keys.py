@@ -354,3 +354,42 @@ async def test_the_list_can_be_reached_again_beside_the_panel(key):
         await to_queue(pilot)
         await keys(pilot, "e", key)
         assert app.view.jobs_table.has_focus
+
+
+async def test_enter_takes_the_next_step_of_what_needs_a_person():
+    from console.triage.diagnosis import Attention
+
+    steps = ("explain 7", "resume gpu06", "get gpus --where node:g007", "an unclosed 'quote", "call the vendor")
+    items = tuple(
+        Attention(severity="act", cluster="lab48", what=f"thing {at}", next_step=step) for at, step in enumerate(steps)
+    )
+    link = FakeLink((healthy("lab48", attention=items),), {"lab48": tables(None, "lab48")})
+    async with console(link) as (app, pilot, _link):
+        await keys(pilot, "tab")
+        assert "e explain 7" in text(app)
+        await keys(pilot, "enter")
+        assert asked(link, ExplainJob)[0].job == "7"
+        await keys(pilot, "escape", "tab", "down", "enter")
+        assert "change on lab48: resume gpu06" in text(app)
+        await keys(pilot, "escape", "tab", "down", "enter")
+        assert app.view_name == "nodes"
+        assert "1 of 40 shown" in text(app)
+        await keys(pilot, "1", "tab", "down", "enter")
+        assert app.view_name == "queue"
+
+
+def test_suggestions_are_found_at_the_end_of_a_next_step():
+    from msgspec.structs import replace
+    from ui_fake import diagnosis
+
+    from console.ui.explain import suggestion
+
+    def of(step):
+        one = diagnosis()
+        return suggestion(replace(one, causes=(replace(one.causes[0], next_step=step),)))
+
+    assert of("wait, or raise the cap: quota qos:research gpus=40") == "quota qos:research gpus=40"
+    assert of("gpudeck whatif reshape 17 gpus=4") == "reshape 17 gpus=4"
+    assert of("release 17") == "release 17"
+    assert of("wait, or ask for a smaller shape") == ""
+    assert of(None) == ""
