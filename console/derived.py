@@ -135,13 +135,16 @@ def _pending(indexed: pl.DataFrame, snapshot: Snapshot) -> list[pl.DataFrame]:
     board = Board(snapshot)
     limits = Limits(board)
     topics = {raw: classify(raw).topic for raw in waiting["reason_raw"].unique().to_list()}
-    best = {queue: priority for queue, (_job, priority) in heads(board).items()}
-    head = pl.col("queue").replace_strict(best, default=None, return_dtype=pl.Float64)
+    first = heads(board)
+    head = pl.col("queue").replace_strict(
+        {queue: priority for queue, (_job, priority) in first.items()}, default=None, return_dtype=pl.Float64
+    )
+    leads = pl.col("id").is_in([job for job, _priority in first.values()])
     prepared = waiting.with_columns(
         pl.col("reason_raw").replace_strict(topics, default="none", return_dtype=pl.String).alias("_topic"),
         pl.col("bound_by").list.join(_SEP).alias("_bound"),
         pl.col("requested_nodes").list.join(_SEP).alias("_pins"),
-        (pl.col("priority") < head).alias("_behind"),
+        pl.when(leads).then(pl.lit("first")).otherwise((pl.col("priority") < head).cast(pl.String)).alias("_behind"),
     )
     told = []
     for (topic,), group in prepared.group_by("_topic"):

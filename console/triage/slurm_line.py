@@ -60,7 +60,9 @@ def _overtaken(case: Case) -> list[Row]:
 
 def _brief(case: Case, *, stated: bool) -> Found | None:
     head, mine = heads(case.board).get(case.row.get("queue")), case.row.get("priority")
-    if head is None or mine is None or head[1] <= mine:
+    if head is None or head[0] == case.row["id"]:
+        return None
+    if case.reason.topic != "priority" and (mine is None or head[1] <= mine):
         return None
     short = _("behind {job}").format(job=name(head[0]))
     return case.found(Cause.BEHIND_IN_LINE, "wait", short, short, stated=stated)
