@@ -12,8 +12,8 @@ from typing import NamedTuple
 from console.triage.diagnosis import Cause, JobVerdict
 
 
-def N_(message: str) -> str:  # noqa: N802 - gettext's own name for "translate later"
-    """Mark a message for the catalogue."""
+def _(message: str) -> str:
+    """Mark a message for the catalogue: a table is made once, so it is translated where it is shown."""
     return message
 
 
@@ -36,44 +36,44 @@ class Reason(NamedTuple):
 
 
 _C = Cause
-OWNER, ADMIN, NOBODY, EITHER = N_("owner"), N_("admin"), N_("nobody"), N_("owner or admin")
+OWNER, ADMIN, NOBODY, EITHER = _("owner"), _("admin"), _("nobody"), _("owner or admin")
 
 _PLAIN: dict[str, Reason] = {
     "None": Reason("none", _C.UNKNOWN, "unknown", NOBODY),
     "Resources": Reason("resources", _C.ALL_BUSY, "wait", NOBODY),
     "Priority": Reason("priority", _C.BEHIND_IN_LINE, "wait", NOBODY),
     "SchedDefer": Reason(
-        "plain", _C.BEHIND_IN_LINE, "wait", NOBODY, N_("the scheduler puts off looking at it (SchedDefer)")
+        "plain", _C.BEHIND_IN_LINE, "wait", NOBODY, _("the scheduler puts off looking at it (SchedDefer)")
     ),
     "ReqNodeNotAvail": Reason("nodes", _C.NODE_OUT, "act", ADMIN),
     "NodeDown": Reason("nodes", _C.NODE_OUT, "act", ADMIN),
-    "FrontEndDown": Reason("plain", _C.CONTROL_PLANE, "act", ADMIN, N_("no front-end node is up to start it")),
+    "FrontEndDown": Reason("plain", _C.CONTROL_PLANE, "act", ADMIN, _("no front-end node is up to start it")),
     "MaxPoweredUpNodes": Reason(
-        "plain", _C.ALL_BUSY, "wait", NOBODY, N_("as many nodes are powered up as the site allows")
+        "plain", _C.ALL_BUSY, "wait", NOBODY, _("as many nodes are powered up as the site allows")
     ),
-    "MpiPortsBusy": Reason("plain", _C.ALL_BUSY, "wait", NOBODY, N_("all reserved MPI ports are in use")),
+    "MpiPortsBusy": Reason("plain", _C.ALL_BUSY, "wait", NOBODY, _("all reserved MPI ports are in use")),
     "Dependency": Reason("dependency", _C.GATED, "wait", NOBODY),
     "DependencyNeverSatisfied": Reason("dependency", _C.GATED, "never", OWNER, tail="never"),
     "BeginTime": Reason("begin", _C.GATED, "wait", NOBODY),
     "JobArrayTaskLimit": Reason("array", _C.GATED, "act", OWNER),
     "Licenses": Reason("licenses", _C.GATED, "wait", NOBODY),
     "BurstBufferResources": Reason(
-        "plain", _C.GATED, "wait", NOBODY, N_("the burst buffer has too little room for it now")
+        "plain", _C.GATED, "wait", NOBODY, _("the burst buffer has too little room for it now")
     ),
     "BurstBufferStageIn": Reason(
-        "plain", _C.STARTED_NOT_RUNNING, "wait", NOBODY, N_("its data are being copied into the burst buffer")
+        "plain", _C.STARTED_NOT_RUNNING, "wait", NOBODY, _("its data are being copied into the burst buffer")
     ),
     "BurstBufferOperation": Reason(
-        "plain", _C.STARTED_NOT_RUNNING, "act", EITHER, N_("an operation of the burst buffer failed")
+        "plain", _C.STARTED_NOT_RUNNING, "act", EITHER, _("an operation of the burst buffer failed")
     ),
     "Prolog": Reason(
-        "plain", _C.STARTED_NOT_RUNNING, "wait", ADMIN, N_("its nodes are allocated and the prolog still runs on them")
+        "plain", _C.STARTED_NOT_RUNNING, "wait", ADMIN, _("its nodes are allocated and the prolog still runs on them")
     ),
     "Cleaning": Reason(
-        "plain", _C.HOLDING_AFTER_END, "wait", ADMIN, N_("its earlier run is still being cleaned up on its nodes")
+        "plain", _C.HOLDING_AFTER_END, "wait", ADMIN, _("its earlier run is still being cleaned up on its nodes")
     ),
     "FedJobLock": Reason(
-        "plain", _C.CONTROL_PLANE, "wait", ADMIN, N_("it waits for the clusters of the federation to agree")
+        "plain", _C.CONTROL_PLANE, "wait", ADMIN, _("it waits for the clusters of the federation to agree")
     ),
     "JobHeldUser": Reason("held", _C.HELD, "act", OWNER, tail="user"),
     "JobHeldAdmin": Reason("held", _C.HELD, "act", ADMIN, tail="admin"),
@@ -86,19 +86,19 @@ _PLAIN: dict[str, Reason] = {
         _C.CLOSED_BY_ADMIN,
         "act",
         ADMIN,
-        N_("partition {partition} is down: it starts nothing until an admin sets it up"),
+        _("partition {partition} is down: it starts nothing until an admin sets it up"),
     ),
     "PartitionInactive": Reason(
         "partition",
         _C.CLOSED_BY_ADMIN,
         "act",
         ADMIN,
-        N_("partition {partition} is inactive: it starts nothing until an admin sets it up"),
+        _("partition {partition} is inactive: it starts nothing until an admin sets it up"),
     ),
     "PartitionTimeLimit": Reason("part_time", _C.NEVER_FITS, "never", OWNER),
     "PartitionNodeLimit": Reason("part_nodes", _C.NEVER_FITS, "never", OWNER),
     "PartitionConfig": Reason(
-        "access", _C.BAD_REQUEST, "act", OWNER, N_("partition {partition} no longer allows this request")
+        "access", _C.BAD_REQUEST, "act", OWNER, _("partition {partition} no longer allows this request")
     ),
     "QOSNotAllowed": Reason("access", _C.BAD_REQUEST, "act", OWNER, over="qos"),
     "AccountNotAllowed": Reason("access", _C.BAD_REQUEST, "act", OWNER, over="account"),
@@ -109,7 +109,7 @@ _PLAIN: dict[str, Reason] = {
         _C.BAD_REQUEST,
         "act",
         EITHER,
-        N_("it breaks a rule of accounting (AccountingPolicy), and Slurm does not say which"),
+        _("it breaks a rule of accounting (AccountingPolicy), and Slurm does not say which"),
     ),
     "BadConstraints": Reason("constraints", _C.NEVER_FITS, "never", OWNER),
     "Constraints": Reason("constraints", _C.NEVER_FITS, "never", OWNER),
@@ -118,37 +118,35 @@ _PLAIN: dict[str, Reason] = {
         _C.NEVER_FITS,
         "never",
         OWNER,
-        N_("it asks more memory per CPU or per node than the site or partition {partition} allows"),
+        _("it asks more memory per CPU or per node than the site or partition {partition} allows"),
     ),
-    "DeadLine": Reason("plain", _C.NEVER_FITS, "never", OWNER, N_("its deadline can no longer be met")),
+    "DeadLine": Reason("plain", _C.NEVER_FITS, "never", OWNER, _("its deadline can no longer be met")),
     "QOSUsageThreshold": Reason(
         "plain",
         _C.QUOTA_FULL,
         "wait",
         ADMIN,
-        N_("the fair share of its account is below the threshold of QOS {qos}; past usage has to fade first"),
+        _("the fair share of its account is below the threshold of QOS {qos}; past usage has to fade first"),
     ),
     "SystemFailure": Reason(
-        "plain", _C.CONTROL_PLANE, "act", ADMIN, N_("Slurm itself failed with it (SystemFailure): its own log says why")
+        "plain", _C.CONTROL_PLANE, "act", ADMIN, _("Slurm itself failed with it (SystemFailure): its own log says why")
     ),
     "JobLaunchFailure": Reason(
         "plain",
         _C.STARTED_NOT_RUNNING,
         "act",
         EITHER,
-        N_(
-            "it could not be launched: a wrong directory, a missing program, a prolog or a file system may be the cause"
-        ),
+        _("it could not be launched: a wrong directory, a missing program, a prolog or a file system may be the cause"),
     ),
     "InactiveLimit": Reason(
-        "plain", _C.GATED, "act", OWNER, N_("it was inactive for longer than the site's InactiveLimit")
+        "plain", _C.GATED, "act", OWNER, _("it was inactive for longer than the site's InactiveLimit")
     ),
     "NonZeroExitCode": Reason(
-        "plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run ended with an exit code other than 0")
+        "plain", _C.CRASH_LOOP, "act", OWNER, _("its last run ended with an exit code other than 0")
     ),
-    "RaisedSignal": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run was ended by a signal")),
-    "OutOfMemory": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run needed more memory than it asked")),
-    "TimeLimit": Reason("plain", _C.CRASH_LOOP, "act", OWNER, N_("its last run reached its time limit")),
+    "RaisedSignal": Reason("plain", _C.CRASH_LOOP, "act", OWNER, _("its last run was ended by a signal")),
+    "OutOfMemory": Reason("plain", _C.CRASH_LOOP, "act", OWNER, _("its last run needed more memory than it asked")),
+    "TimeLimit": Reason("plain", _C.CRASH_LOOP, "act", OWNER, _("its last run reached its time limit")),
     "AssociationJobLimit": Reason("limit", _C.QUOTA_FULL, "wait", NOBODY, over="assoc", per="group", resource="jobs"),
     "AssociationResourceLimit": Reason("limit", _C.QUOTA_FULL, "wait", NOBODY, over="assoc", per="group"),
     "AssociationTimeLimit": Reason("limit", _C.NEVER_FITS, "never", OWNER, over="assoc", per="wall", resource="wall"),
