@@ -311,7 +311,9 @@ def do(
         if not dry_run and engine.member(cluster).access != "write":
             raise ReadOnly(cluster)
         operations = Operations(engine, audit_log())
-        await _carry_out(common, operations, await operations.propose(cluster, changes), dry_run=dry_run, yes=yes)
+        await _carry_out(
+            common, operations, await operations.propose(cluster, changes, reread=False), dry_run=dry_run, yes=yes
+        )
 
     _run(common, answer)
 

@@ -27,7 +27,7 @@ class EngineLink:
         self._begin = begin
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._process: asyncio.subprocess.Process | None = None
-        self._closed = False
+        self._closing = asyncio.Event()
 
     async def send(self, request: Request) -> Answer:
         """Send a request and return its answer; ConnectionError if the engine is not there or ends first."""
@@ -45,7 +45,7 @@ class EngineLink:
     async def events(self) -> AsyncIterator[Event]:
         """Yield what the engine tells, over as many engines as it takes; stops after `close`."""
         failures = 0
-        while not self._closed:
+        while not self._closing.is_set():
             process = await self._spawn()
             why = "it ended without a word"
             async for event in self._events_of(process):
@@ -60,7 +60,7 @@ class EngineLink:
                 yield event
             code = await process.wait()
             self._forget("the engine ended")
-            if self._closed:
+            if self._closing.is_set():
                 return
             wait_s = _RESTART_S[min(failures, len(_RESTART_S) - 1)]
             failures += 1
@@ -69,7 +69,7 @@ class EngineLink:
 
     async def close(self) -> None:
         """Ask the engine to end, and end it if it does not."""
-        self._closed = True
+        self._closing.set()
         process = self._process
         if process is None or process.returncode is not None:
             return

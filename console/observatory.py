@@ -163,13 +163,12 @@ class Observatory:
 
 
 def _first_status(member: Member, now: datetime) -> ClusterStatus:
-    access = "write" if member.access == "write" else "read"
     return ClusterStatus(
         cluster=member.name,
         system=member.config.system,
         state="connecting",
         since=now,
-        access=access,
+        access=member.access,
     )
 
 
@@ -180,7 +179,8 @@ def _picture(member: Member, snapshot: "Snapshot", old: ClusterStatus) -> tuple[
     from console.triage.attention import attention
 
     meta = snapshot.meta
-    needs = attention(snapshot)
+    jobs = derive(snapshot, member.forecast)
+    needs = attention(snapshot, jobs)
     state = "act" if any(item.severity in {"act", "fault"} for item in needs) else "ok"
     status = msgspec.structs.replace(
         old,
@@ -198,10 +198,10 @@ def _picture(member: Member, snapshot: "Snapshot", old: ClusterStatus) -> tuple[
         clock_skew_s=meta.clock_skew_s,
         gaps=snapshot.gaps,
         capabilities=member.connector.capabilities,
-        summary=summarise(snapshot, member.forecast),
+        summary=summarise(snapshot, member.forecast, jobs),
         attention=needs,
     )
     tables = {name: snapshot.table(name) for name in SHOWN_TABLES}
-    tables["jobs"] = derive(snapshot, member.forecast)
+    tables["jobs"] = jobs
     encoded = {name: encode_frame(frame) for name, frame in tables.items()}
     return status, Frames(cluster=member.name, taken_at=meta.taken_at, tables=encoded)

@@ -198,9 +198,13 @@ def plan(answer: Plan) -> str:
 
 def expectation(item: Expectation) -> str:
     """Return one expected value as words."""
+    if item.column == "":
+        return _("{table} has {key}").format(table=item.table, key=safe_text(item.key))
     if not item.exists:
         return _("{table} has no {key}").format(table=item.table, key=safe_text(item.key))
-    return f"{safe_text(item.key)} {item.column} = {value_words(item.value)}"
+    sign = "!=" if item.is_not else "="
+    gone = " " + _("or gone") if item.or_gone else ""
+    return f"{safe_text(item.key)} {item.column} {sign} {value_words(item.value)}{gone}"
 
 
 def value_words(value: object) -> str:
@@ -224,11 +228,15 @@ def receipt(name: str, answer: Receipt) -> str:
     }
     lines = [f"{name}  {words[answer.outcome]}"]
     for found in answer.found:
-        mark = "  " if found.ok else "! "
-        lines.append(
-            f"{mark}{expectation(found.expected)}"
-            + ("" if found.ok else f"  ({_('found')} {value_words(found.value)})")
-        )
+        place = f"{safe_text(found.expected.key)} {found.expected.column}".rstrip()
+        if not found.ok:
+            wanted = expectation(found.expected)
+            found_words = _("{place} = {value}, expected {wanted}")
+            lines.append("! " + found_words.format(place=place, value=value_words(found.value), wanted=wanted))
+        elif found.value is None:
+            lines.append("  " + expectation(found.expected))
+        else:
+            lines.append(f"  {place} = {value_words(found.value)}")
     if answer.said:
         lines.append("  " + _("the system said: {said}").format(said=safe_text(answer.said)))
     if answer.undo:

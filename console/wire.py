@@ -27,7 +27,7 @@ def decode_frame(data: bytes) -> "pl.DataFrame":
     """Return the frame of `encode_frame`."""
     import polars as pl
 
-    return pl.read_ipc(io.BytesIO(data), memory_map=False)
+    return pl.read_ipc(io.BytesIO(data))
 
 
 def _last_file() -> Path:

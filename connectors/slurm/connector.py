@@ -49,13 +49,12 @@ class SlurmConnector:
     @classmethod
     def open(cls, cluster: str, settings: Mapping[str, Any], *, captured: Path | None = None) -> Self:
         """Make a connector from its table of the config; BadWords names a wrong key. Connects to nothing yet."""
-        found = read_settings(cluster, settings)
         if captured is not None:
             raw = load_raw(captured)
             if raw.system != cls.system:
                 raise BadWords(f"capture {captured} is of {raw.system}, not of {cls.system}", text=str(captured))
-            return cls(cluster, None, found, msgspec.structs.replace(raw, cluster=cluster))
-        return cls(cluster, open_shell(cluster, settings), found)
+            return cls(cluster, None, Settings(), msgspec.structs.replace(raw, cluster=cluster))
+        return cls(cluster, open_shell(cluster, settings), read_settings(cluster, settings))
 
     @property
     def capabilities(self) -> Capabilities:

@@ -9,7 +9,7 @@ import msgspec
 from connectors.transport import SSH_KEYS
 from connectors.transport.settings import seconds, ssh_settings, text, wrong
 
-KEYS = (*SSH_KEYS, "interval", "history", "timeout", "slurm_path", "cluster_name")
+KEYS = (*SSH_KEYS, "interval", "timeout", "slurm_path", "cluster_name")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     interval_s: float = 10.0
-    history_s: float = 86400.0
     timeout_s: float = 30.0
     slurm_path: str | None = None
     cluster_name: str | None = None
@@ -39,7 +38,6 @@ def read_settings(cluster: str, table: Mapping[str, Any]) -> Settings:
         raise wrong(cluster, "slurm_path", f"{slurm_path!r} is not an absolute path")
     return Settings(
         interval_s=seconds(cluster, "interval", table.get("interval", 10), least=1.0),
-        history_s=seconds(cluster, "history", table.get("history", 86400), least=60.0),
         timeout_s=seconds(cluster, "timeout", table.get("timeout", 30), least=1.0),
         slurm_path=slurm_path,
         cluster_name=text(cluster, table, "cluster_name"),

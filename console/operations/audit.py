@@ -61,7 +61,7 @@ class AuditLog:
         """Write that something is about to be done; returns the receipt's name (`r12`), unique in this log."""
         with self._locked():
             head = self._checked_head()
-            receipt = f"r{head[0] + 1}"
+            receipt = f"r{1 + sum(line.kind == 'intent' for line in self.lines())}"
             self._append(head, "intent", receipt, cluster, body, who)
         return receipt
 

@@ -27,9 +27,15 @@ class Operations:
         self._proposals: dict[str, tuple[Proposal, str | None]] = {}
         self._numbers = itertools.count(1)
 
-    async def propose(self, cluster: str, changes: Sequence[Change], *, undoes: str | None = None) -> Proposal:
-        """Read the cluster anew, resolve, plan and forecast; nothing is changed. Raises as `resolve` and `plan` do."""
-        await self._engine.read(cluster)
+    async def propose(
+        self, cluster: str, changes: Sequence[Change], *, undoes: str | None = None, reread: bool = True
+    ) -> Proposal:
+        """Read the cluster anew, resolve, plan and forecast; nothing is changed. Raises as `resolve` and `plan` do.
+
+        `reread=False` is for a caller that has read the cluster in this very call.
+        """
+        if reread:
+            await self._engine.read(cluster)
         snapshot, resolved = await self._engine.resolve(cluster, changes)
         plan = self._engine.member(cluster).connector.plan(only_changes(resolved), snapshot)
         whatif, whatif_error = None, None
@@ -65,7 +71,7 @@ class Operations:
         differences = moved(done.plan.results, snapshot)
         if differences and done.outcome == "verified":
             raise Moved(differences, cluster=entry.cluster)
-        return await self.propose(entry.cluster, done.undo, undoes=receipt)
+        return await self.propose(entry.cluster, done.undo, undoes=receipt, reread=False)
 
     async def commit(self, proposal_id: str, typed: str) -> tuple[str, Receipt]:
         """Carry a proposal out if its word was typed and writing is allowed; returns the receipt and its name.

@@ -26,6 +26,7 @@ from console.ui.panels import Panel
 from console.ui.screens.fleet import Fleet
 from console.ui.screens.view import Target, View
 from console.ui.state import Store, Verdict
+from console.ui.widgets.focus import take_keys
 from console.ui.widgets.menu import Menu
 from console.ui.widgets.prompt import Prompt
 from console.ui.widgets.row import Row
@@ -220,7 +221,7 @@ class ConsoleApp(App[int]):
         panel()
         self.panel.display = True
         self._place_panel()
-        self.panel.page.focus()
+        take_keys(self.panel.page)
         self._rows()
 
     def close_panel(self) -> bool:
@@ -300,7 +301,7 @@ class ConsoleApp(App[int]):
 
         self.prompt.close()
         if self.panel.display:
-            self.panel.page.focus()
+            take_keys(self.panel.page)
         else:
             self.view.focus_first()
         await answered(self, event.kind, event.text)

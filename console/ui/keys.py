@@ -12,6 +12,7 @@ from console.ui.flows import words_of
 from console.ui.lines import safe
 from console.ui.screens.fleet import Fleet
 from console.ui.state import ALL, Verdict
+from console.ui.widgets.focus import take_keys
 
 if TYPE_CHECKING:
     from console.ui.app import ConsoleApp
@@ -365,9 +366,9 @@ async def next_part(app: "ConsoleApp", _argument: str) -> None:
         if app.panel.page.has_focus:
             shown.focus_first()
         else:
-            app.panel.page.focus()
+            take_keys(app.panel.page)
     elif isinstance(shown, Fleet):
-        (shown.needs_table if shown.clusters_table.has_focus else shown.clusters_table).focus()
+        take_keys(shown.needs_table if shown.clusters_table.has_focus else shown.clusters_table)
         app.refresh_view()
 
 
@@ -378,7 +379,7 @@ async def back(app: "ConsoleApp", _argument: str) -> None:
     if app.prompt.open:
         app.prompt.close()
         if app.panel.display:
-            app.panel.page.focus()
+            take_keys(app.panel.page)
         else:
             app.view.focus_first()
     elif app.close_panel() or app.notice is not None:

@@ -12,6 +12,7 @@ from console.ui.figures import BLANK, NONE, UNKNOWN, Cell, age, figure, percent,
 from console.ui.lines import Line, safe, two_ends
 from console.ui.screens.view import Target, View
 from console.ui.state import Verdict, clusters_count
+from console.ui.widgets.focus import take_keys
 from console.ui.widgets.row import Row
 from console.ui.widgets.table import Column, ListRows, Table
 
@@ -105,7 +106,7 @@ class Fleet(View):
 
     def focus_first(self) -> None:
         """Give the focus to the clusters."""
-        self.clusters_table.focus()
+        take_keys(self.clusters_table)
 
     # content ------------------------------------------------------------------------------------------------------
     def show(self) -> None:
@@ -337,7 +338,7 @@ class Fleet(View):
     def on_table_left(self, event: Table.Left) -> None:
         """Go over from one table to the other."""
         if event.table is self.clusters_table and event.step > 0 and self.needs_table.last >= 0:
-            self.needs_table.focus()
+            take_keys(self.needs_table)
             self.needs_table.go(0)
         elif event.table is self.needs_table and event.step < 0:
-            self.clusters_table.focus()
+            take_keys(self.clusters_table)

@@ -9,6 +9,7 @@ from connectors.text import _
 from console.ui.lines import safe
 from console.ui.palette import Palette
 from console.ui.state import Store, Verdict
+from console.ui.widgets.focus import take_keys
 
 if TYPE_CHECKING:
     from console.ui.widgets.page import Page
@@ -75,7 +76,7 @@ class View(Widget):
         """Give the focus to what takes the keys."""
         table = self.table()
         if table is not None:
-            table.focus()
+            take_keys(table)
 
     def forget(self) -> None:
         """Draw everything anew in another theme."""

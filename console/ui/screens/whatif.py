@@ -14,6 +14,7 @@ from console.ui.outcome import proposal_lines, receipt_lines, receipt_verdict, w
 from console.ui.palette import Palette
 from console.ui.screens.view import View
 from console.ui.state import Store, Verdict
+from console.ui.widgets.focus import take_keys
 from console.ui.widgets.page import Page
 
 
@@ -37,7 +38,7 @@ class WhatIfView(View):
 
     def focus_first(self) -> None:
         """Give the page the keys."""
-        self.text.focus()
+        take_keys(self.text)
 
     def take(self, cluster: str, words: str, result: WhatIf | Proposal | Committed | None, *, writable: bool) -> None:
         """Show another result."""

@@ -8,6 +8,7 @@ from textual.message import Message
 from console.ui.actions import Deed
 from console.ui.lines import Line, Span, width_of
 from console.ui.palette import Palette
+from console.ui.widgets.focus import take_keys
 from console.ui.widgets.row import Row
 
 
@@ -35,7 +36,7 @@ class Menu(Row, can_focus=True):
         self._about, self._deeds = about, tuple(deeds)
         self.display = True
         self.forget()
-        self.focus()
+        take_keys(self)
 
     def _words(self, width: int) -> Line:
         letters: list[Span] = []

@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from console.ui.lines import safe, width_of
 from console.ui.palette import Palette
+from console.ui.widgets.focus import take_keys
 from console.ui.widgets.row import Row
 
 
@@ -62,7 +63,7 @@ class Prompt(Widget):
         self.kind = kind
         self._back = 0
         self.display = True
-        field.focus()
+        take_keys(field)
 
     def close(self) -> None:
         """Hide it."""
