@@ -71,7 +71,11 @@ async def test_last_picture_is_marked_until_the_engine_speaks():
             yield
 
     link = Silent((), {})
-    async with console(link, frames=False, last=(healthy(taken_at=ago(hours=2)),)) as (app, _pilot, _link):
+    async with console(link, frames=False, speaks=False, last=(healthy(taken_at=ago(hours=2)),)) as (
+        app,
+        _pilot,
+        _link,
+    ):
         check_rules(app)
         row = next(line for line in lines(app) if "lab48" in line)
         assert "~ last" in row

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC
 from typing import Any
 
+import textual.app
+import textual.pilot
 from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.strip import Strip
@@ -14,15 +16,31 @@ from ui_fake import NOW, FakeLink
 from console.ui.app import ConsoleApp
 
 
+async def _go_on(_min_sleep: float = 0, _max_sleep: float = 0) -> None:
+    """Give way for a moment: a pilot waits for all message queues anyway, and would sleep 20 ms and more at every key."""
+    await asyncio.sleep(0.002)
+
+
+textual.pilot.wait_for_idle = _go_on
+textual.app.wait_for_idle = _go_on
+
+
 @asynccontextmanager
 async def console(
-    link: FakeLink | None = None, size: tuple[int, int] = (120, 40), *, frames: bool = True, **options: Any
+    link: FakeLink | None = None,
+    size: tuple[int, int] = (120, 40),
+    *,
+    frames: bool = True,
+    speaks: bool = True,
+    **options: Any,
 ) -> AsyncIterator[tuple[ConsoleApp, Pilot[int], FakeLink]]:
     """Run the console until its first statuses, and the tables if the link has any, are there."""
     link = link or FakeLink()
     options = {"theme": "gpudeck-dark", "now": lambda: NOW, "zone": UTC, **options}
     app = ConsoleApp(lambda: link, **options)
     async with app.run_test(size=size) as pilot:
+        if speaks:
+            await until(pilot, lambda: app.store.engine == "up")
         await until(pilot, lambda: app.store.live >= {status.cluster for status in link.statuses})
         if frames:
             await until(pilot, lambda: set(app.store.frames) >= set(link.frames))
@@ -44,7 +62,8 @@ async def keys(pilot: Pilot[int], *names: str) -> None:
         await pilot.press(name)
         if _talks(pilot):
             await settle(pilot)
-    await pilot.pause()
+    for _turn in range(3):  # a message, what it mounts, and the layout of that
+        await pilot.pause()
 
 
 def _talks(pilot: Pilot[int]) -> bool:
