@@ -86,7 +86,7 @@ async def apply(
         answer, lost = await run.send(step)
         done = _Done((*done.answers, answer), done.steps)
         if lost is not None or _complains(answer):
-            snapshot = await run.look(step.results, patient=lost is not None)
+            snapshot = await run.look(step.results, run.pauses_after(answer, lost))
             if not run.happened(step, done, snapshot):
                 return run.stopped(step, done, snapshot, lost)
         done = _Done(done.answers, (*done.steps, step))
@@ -164,16 +164,14 @@ class _Run:
 
     async def finished(self, done: _Done) -> Receipt:
         """Return the receipt of a plan whose steps were all taken, after reading back until it shows them."""
-        snapshot = await self.look(self.plan.results, patient=True)
+        snapshot = await self.look(self.plan.results, self.pauses_s)
         if snapshot is None or not all(step.results for step in self.plan.steps):
             outcome: Outcome = "unread"
         else:
             outcome = "verified" if all(found.ok for found in check(self.plan.results, snapshot)) else "differs"
         return self._receipt(done, snapshot, outcome, None)
 
-    def _receipt(
-        self, done: _Done, snapshot: Snapshot | None, outcome: Outcome, lost: Unreachable | None
-    ) -> Receipt:
+    def _receipt(self, done: _Done, snapshot: Snapshot | None, outcome: Outcome, lost: Unreachable | None) -> Receipt:
         results = self.plan.results if len(done.steps) == len(self.plan.steps) else _last(done.steps)
         found: tuple[Found, ...] = () if snapshot is None else check(results, snapshot)
         said = [_said(answer) for answer in done.answers if answer.code >= 0 and _complains(answer)]
@@ -188,10 +186,16 @@ class _Run:
             said="; ".join([*said, *([str(lost)] if lost else [])]) or None,
         )
 
-    async def look(self, results: Sequence[Expectation], *, patient: bool) -> Snapshot | None:
-        """Read back until it shows the results, a few times, or twice after a refusal; None if it can't be read."""
+    def pauses_after(self, answer: StepAnswer, lost: Unreachable | None) -> tuple[float, ...]:
+        """Return how patiently to read back: a lost answer may still take effect, a plain no does not."""
+        if lost is not None:
+            return self.pauses_s
+        return () if _NOT_PERMITTED.search(_said(answer)) else self.pauses_s[:1]
+
+    async def look(self, results: Sequence[Expectation], pauses_s: Sequence[float]) -> Snapshot | None:
+        """Read back until it shows the results, once more after each pause; None if it can't be read."""
         snapshot = await self._read()
-        for pause in self.pauses_s if patient else self.pauses_s[:1]:
+        for pause in pauses_s:
             if snapshot is not None and all(found.ok for found in check(results, snapshot)):
                 break
             await asyncio.sleep(pause)

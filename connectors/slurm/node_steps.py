@@ -48,8 +48,9 @@ def resume(change: Resume, ledger: Ledger) -> Draft:
     undo: tuple[Change, ...] | None = tuple(_drains_again(change.nodes, ledger))
     why = ""
     if down or not undo:
-        undo, why = None, _("{nodes} can only be drained again, not put back as it was").format(
-            nodes=few(down or change.nodes)
+        undo, why = (
+            None,
+            _("{nodes} can only be drained again, not put back as it was").format(nodes=few(down or change.nodes)),
         )
     notes = [
         _("{node} does not answer: it will be down again unless its slurmd comes back").format(node=node)
@@ -115,9 +116,7 @@ def _state(node: str, ledger: Ledger) -> str:
     return "idle" if earlier.is_not else "draining"
 
 
-def _undo_drain(
-    nodes: Sequence[str], states: dict[str, str], ledger: Ledger
-) -> tuple[tuple[Change, ...] | None, str]:
+def _undo_drain(nodes: Sequence[str], states: dict[str, str], ledger: Ledger) -> tuple[tuple[Change, ...] | None, str]:
     down = [node for node, state in states.items() if state == "down"]
     if down:
         return None, _("{nodes}: down before, and resume would put it into service").format(nodes=few(down))

@@ -142,9 +142,7 @@ def _jobs_inside(name: str, ledger: Ledger) -> tuple[str, ...]:
     jobs = ledger.snapshot.jobs
     if "slurm_reservation" not in jobs.columns:
         return ()
-    inside = jobs.filter(
-        (pl.col("slurm_reservation") == name) & pl.col("state").cast(pl.String).is_in(ACTIVE_STATES)
-    )
+    inside = jobs.filter((pl.col("slurm_reservation") == name) & pl.col("state").cast(pl.String).is_in(ACTIVE_STATES))
     if inside.is_empty():
         return ()
     return (_("jobs run in it or wait for it, so Slurm will refuse: {jobs}").format(jobs=few(inside["id"])),)
