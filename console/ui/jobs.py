@@ -102,7 +102,7 @@ def order(frame: "pl.DataFrame", how: str) -> "pl.DataFrame":
     """
     import polars as pl
 
-    verdict = pl.col("verdict").cast(pl.String).str.to_uppercase()
+    verdict = pl.col("verdict").cast(pl.String)
     state = pl.col("state").cast(pl.String)
     held = pl.col("reason_raw").cast(pl.String).is_in(["JobHeldUser", "JobHeldAdmin"])
     group = (
@@ -119,14 +119,15 @@ def order(frame: "pl.DataFrame", how: str) -> "pl.DataFrame":
         .when(pl.col("idle_s") > 0).then(2)
         .otherwise(3)
     )  # fmt: skip
-    line = [pl.col("position"), -pl.col("priority"), pl.col("submit_time"), pl.col("row_key")]
+    line = [pl.col("position"), -pl.col("priority"), pl.col("submit_time")]
     by: list[pl.Expr] = {
         "problems": [trouble, group, *line],
         "wait": [-pl.col("wait_s").cast(pl.Float64), *line],
         "gpus": [-pl.col("gpus"), *line],
-        "name": [pl.col("name"), pl.col("row_key")],
+        "name": [pl.col("name")],
     }.get(how, [group, *line])
-    return frame.sort(by, nulls_last=True, maintain_order=True)
+    places = frame.select(pl.arg_sort_by(by, nulls_last=True, maintain_order=True)).to_series()
+    return frame[places]  # a third of the time of sorting all columns
 
 
 def keep_order(frame: "pl.DataFrame", keys: Sequence[str]) -> "pl.DataFrame":
@@ -140,7 +141,7 @@ def keep_order(frame: "pl.DataFrame", keys: Sequence[str]) -> "pl.DataFrame":
 
 def state_cell(job: Job) -> Cell:
     """Return glyph and word of the job's state; the glyph is blank for what is normal."""
-    verdict = (job.verdict or "").upper()
+    verdict = job.verdict
     state = job.state or "unknown"
     if state in {"running", "completing", "suspended"}:
         if job.idle_s:
@@ -261,7 +262,7 @@ class JobRows:
     def _start(self, job: Job, *, waiting: bool) -> tuple[Cell, Cell]:
         if not waiting:
             return BLANK, BLANK
-        if (job.verdict or "").upper() == "NEVER":
+        if job.verdict == "NEVER":
             return (_("never"), "bad"), (_("never"), "bad")
         if job.start_p50 is None:
             return (BLANK, BLANK) if is_held(job.reason_raw) else (("?", "base"), ("?", "base"))
