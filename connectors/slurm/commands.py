@@ -34,6 +34,7 @@ ASSOCIATION_FIELDS = (
     "Cluster", "Account", "User", "Partition", "ParentName", "Fairshare", "GrpTRES", "GrpJobs", "GrpSubmit", "MaxTRES",
     "MaxTRESPerNode", "MaxJobs", "MaxSubmit", "MaxWall", "QOS", "DefaultQOS",
 )  # fmt: skip
+USER_FIELDS = ("User", "AdminLevel", "Account", "Coord")
 
 FAST: dict[str, tuple[str, ...]] = {
     "date": ("date", "+%s.%N"),
@@ -52,7 +53,7 @@ SLOW: dict[str, tuple[str, ...]] = {
     ),
     "admin": (
         "sh", "-c",
-        'exec sacctmgr -P -n -r show user where "name=$(id -un)" withassoc format=User,AdminLevel,Account,Coord',
+        f'exec sacctmgr -P -n -r show user where "name=$(id -un)" withassoc withcoord format={",".join(USER_FIELDS)}',
     ),
     "sshare": ("sshare", "-a", "-P", "-l"),
     "sdiag": ("sdiag",),

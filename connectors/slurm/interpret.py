@@ -75,12 +75,26 @@ def check(raw: Raw) -> None:
         if answer is None:
             raise Unreachable("no answer", cluster=raw.cluster, source=name)
         if answer.code != 0:
-            hint = "name the folder of Slurm's programs: slurm_path" if answer.code == NOT_FOUND else None
-            raise Unreachable(failure(name, answer), cluster=raw.cluster, source=name, hint=hint)
+            says = failure(name, answer)
+            hint = "name the folder of Slurm's programs: slurm_path" if answer.code == NOT_FOUND else _hint(says)
+            raise Unreachable(says, cluster=raw.cluster, source=name, hint=hint)
     for name, mark in (("node", b"NodeName="), ("partition", b"PartitionName=")):
         if not raw.answers[name].out.startswith(mark) and raw.answers[name].out.strip():
             excerpt = decode(raw.answers[name].out[:200])
             raise Malformed("not what Slurm prints", cluster=raw.cluster, source=name, excerpt=excerpt)
+
+
+_HINTS = (
+    ("Unable to contact slurm controller", "slurmctld does not run or can't be reached; running jobs go on"),
+    ("Socket timed out", "slurmctld is overloaded; it is asked more rarely until it answers"),
+    ("authentication", "munge does not answer there, or keys or clocks differ: munge -n | unmunge"),
+    ("munge", "munge does not answer there, or keys or clocks differ: munge -n | unmunge"),
+)
+
+
+def _hint(says: str) -> str | None:
+    """Return what Slurm's words usually mean for whoever is on call."""
+    return next((hint for words, hint in _HINTS if words.lower() in says.lower()), None)
 
 
 class _Reading:

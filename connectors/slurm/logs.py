@@ -2,10 +2,12 @@
 
 import asyncio
 import codecs
+import re
 import shlex
 from collections.abc import AsyncIterator
 
 from connectors.errors import NotFound, Unsupported
+from connectors.model import ACTIVE_STATES
 from connectors.slurm import framing
 from connectors.slurm.columns import decode, said
 from connectors.slurm.states import job_state
@@ -15,6 +17,8 @@ _TAIL_BYTES = 64 * 1024
 _CHUNK_BYTES = 1024 * 1024
 _PAUSE_S = 2.0
 _TIMEOUT_S = 20
+_SYMBOL = re.compile(r"%[0-9]*[A-Za-z]")  # sbatch(1), "filename pattern"
+_STDOUT = re.compile(r"^   StdOut=(.*)$", re.MULTILINE)
 
 
 async def follow(shell: Shell, cluster: str, job: str, slurm_path: str | None) -> AsyncIterator[str]:
@@ -49,19 +53,40 @@ async def follow(shell: Shell, cluster: str, job: str, slurm_path: str | None) -
 async def _output_of(shell: Shell, cluster: str, job: str, slurm_path: str | None) -> tuple[str, bool]:
     """Return the path of the job's output, and whether the job may still write to it."""
     nonce = framing.new_nonce()
-    # squeue, not scontrol: there a job's name with a line break could pretend to be the path of another file
-    asked = {"job": ("squeue", "-h", "-a", "-t", "all", "-j", job, "-O", f"state:\x1e{nonce},stdout:\x1e{nonce}")}
+    asked = {
+        "squeue": ("squeue", "-h", "-a", "-t", "all", "-j", job, "-O", f"state:\x1e{nonce},stdout:\x1e{nonce}"),
+        "scontrol": ("scontrol", "show", "job", job),
+    }
     answer = await shell.run(
         framing.script(asked, nonce, timeout_s=_TIMEOUT_S, slurm_path=slurm_path), timeout_s=2 * _TIMEOUT_S
     )
-    found = framing.frames(answer.out, answer.err, nonce, asked).get("job")
-    if found is None or found.code != 0 or not found.out.strip():
-        words = said(found) if found is not None and found.err.strip() else None
+    found = framing.frames(answer.out, answer.err, nonce, asked)
+    listed = found.get("squeue")
+    if listed is None or listed.code != 0 or not listed.out.strip():
+        words = said(listed) if listed is not None and listed.err.strip() else None
         raise NotFound("job", job, cluster=cluster, hint=words)
-    state, path, *_more = decode(found.out).split(f"\x1e{nonce}")
-    if not path.startswith("/") or path == "/dev/null":
+    state, pattern, *_more = decode(listed.out).split(f"\x1e{nonce}")
+    shown = decode(found["scontrol"].out) if "scontrol" in found else ""
+    path = output_path(pattern, shown)
+    if path is None:
         raise Unsupported(f"job {job} has no output file", cluster=cluster, capability="logs")
-    return path, job_state(state.strip()) in {"pending", "running", "suspended", "completing"}
+    return path, job_state(state.strip()) in ACTIVE_STATES
+
+
+def output_path(pattern: str, shown: str) -> str | None:
+    """Return the path of the output: squeue's pattern (`/x/%j.out`), filled in as `scontrol show job` shows it.
+
+    A job's name or comment with a line break can bring a `StdOut=` of its own into scontrol's words, so the path must
+    fit the pattern, which squeue prints apart from all other text. None if there is no file.
+    """
+    if not pattern.startswith("/") or pattern == "/dev/null":
+        return None
+    parts = _SYMBOL.split(pattern)
+    fits = re.compile(".*".join(re.escape(part) for part in parts))
+    for path in _STDOUT.findall(shown):
+        if fits.fullmatch(path):
+            return str(path)
+    return pattern if len(parts) == 1 else None
 
 
 async def _read(shell: Shell, cluster: str, path: str, offset: int | None) -> tuple[int, bytes]:

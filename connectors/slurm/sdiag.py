@@ -34,7 +34,9 @@ def scheduler_events(text: str, rules: SlurmRules, now: datetime) -> pl.DataFram
             "message": f"backfill looked at bf_max_job_test={rules.bf_max_job_test} jobs and no further: "
             "jobs behind them have no estimated start and cannot be backfilled",
         })  # fmt: skip
-    frame = pl.DataFrame(rows, schema={name: EVENTS[name] for name in ("level", "object", "reason", "count", "message")})
+    frame = pl.DataFrame(
+        rows, schema={name: EVENTS[name] for name in ("level", "object", "reason", "count", "message")}
+    )
     return frame.with_columns(time=pl.lit(now, dtype=EVENTS["time"]), source=pl.lit(SOURCE))
 
 

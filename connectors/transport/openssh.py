@@ -10,7 +10,6 @@ import re
 import secrets
 import shlex
 import stat
-import tempfile
 from pathlib import Path
 
 from connectors.errors import Unreachable
@@ -19,6 +18,7 @@ from connectors.transport.settings import SshSettings
 from connectors.transport.shell import SH, ShellAnswer
 
 _PERSIST_S = 300
+_LONGEST_FOLDER = 45  # a socket's path has at most 107 bytes, and ssh adds 58 to the folder's
 _ALIVE = ("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=2")
 _FAILED = 255  # ssh's own exit code for any failure of its own
 _HINTS = (
@@ -120,8 +120,9 @@ class OpensshShell:
 
 def control_folder(cluster: str) -> Path:
     """Return the folder of the control sockets, among the user's run-time files: ours alone, or Unreachable."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime) / "gpudeck-ssh" if runtime else Path(tempfile.gettempdir()) / f"gpudeck-ssh-{os.getuid()}"
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or "/") / "gpudeck-ssh"
+    if folder.parent == Path("/") or len(str(folder)) > _LONGEST_FOLDER:
+        folder = Path("/tmp") / f"gpudeck-ssh-{os.getuid()}"  # noqa: S108 - ours alone, which is checked below
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,9 +130,17 @@ async def test_a_connection_lost_in_the_middle_is_unreachable(played) -> None:
         await openssh().run("echo half; echo whole", timeout_s=5)
 
 
-def test_the_control_folder_is_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A run-time folder whose path is as short as real ones are."""
+    with tempfile.TemporaryDirectory(prefix="gd", dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+def test_the_control_folder_is_ours_alone(runtime: Path) -> None:
     folder = control_folder("c")
+    assert folder.parent == runtime
     assert folder.stat().st_mode & 0o777 == 0o700
     folder.chmod(0o755)
     with pytest.raises(Unreachable, match="ours alone"):
@@ -139,3 +149,8 @@ def test_the_control_folder_is_ours_alone(tmp_path: Path, monkeypatch: pytest.Mo
     folder.symlink_to("/etc")
     with pytest.raises(Unreachable, match="ours alone"):
         control_folder("c")
+
+
+def test_a_path_too_long_for_a_socket_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/" + "long/" * 20)
+    assert control_folder("c") == Path("/tmp") / f"gpudeck-ssh-{os.getuid()}"
