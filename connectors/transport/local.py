@@ -10,6 +10,7 @@ from connectors.errors import Malformed, Unreachable
 from connectors.transport.shell import SH, OutputTooLong, ShellAnswer, read_capped
 
 _ARGV = tuple(SH.removeprefix("exec ").split())
+_DRAIN_S = 2.0
 
 
 class LocalShell:
@@ -52,17 +53,30 @@ async def run_process(argv: Sequence[str], script: str, *, timeout_s: float, clu
         raise Unreachable(f"{where}: no answer within {timeout_s:g} s", cluster=cluster, source="shell") from None
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # what stands in the pipes must be read, or a stream that was paused would never see its end and `wait` would hang
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_S):
+            await process.communicate()
 
 
 async def _talk(process: asyncio.subprocess.Process, script: str) -> ShellAnswer:
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise RuntimeError("all three streams are pipes")
-    out, err, _nothing = await asyncio.gather(
-        read_capped(process.stdout), read_capped(process.stderr), _feed(process.stdin, script.encode())
-    )
+    feeding = asyncio.create_task(_feed(process.stdin, script.encode()))
+    reading = [asyncio.create_task(read_capped(stream)) for stream in (process.stdout, process.stderr)]
+    try:
+        out, err = await asyncio.gather(*reading)
+        await feeding
+    finally:
+        for task in (feeding, *reading):
+            task.cancel()
+        await asyncio.gather(feeding, *reading, return_exceptions=True)
     code = await process.wait()
     return ShellAnswer(code=code if code >= 0 else 128 - code, out=out, err=err)
 
