@@ -45,6 +45,7 @@ class ConsoleApp(App[int]):
     """The console. It knows the engine only through a link that it opens after the first frame."""
 
     CSS_PATH = str(Path(themes.__file__).with_name("console.tcss"))
+    TITLE = "gpudeck"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         *actions.bindings(),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-from connectors.text import _
+from connectors.text import _, plural
 from console.messages import ClusterStatus
 from console.ui.figures import age, clock, figure, moment, span
 from console.ui.lines import Line, fit, safe, wrap
@@ -19,7 +19,8 @@ def job_words(row: Mapping[str, Any]) -> str:
         parts.append(owner)
     size = _("{gpus} GPUs").format(gpus=figure(row.get("gpus"), zero_is_none=False)[0])
     if row.get("nodes"):
-        size = _("{gpus} GPUs on {nodes} nodes").format(gpus=figure(row["gpus"])[0], nodes=figure(row["nodes"])[0])
+        nodes = plural("{count} node", "{count} nodes", row["nodes"]).format(count=figure(row["nodes"])[0])
+        size = _("{gpus} GPUs on {nodes}").format(gpus=figure(row.get("gpus"))[0], nodes=nodes)
     if row.get("gpu_model"):
         size += f", {safe(row['gpu_model'])}"
     if row.get("time_limit_s") is not None:

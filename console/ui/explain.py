@@ -99,9 +99,13 @@ def explain_lines(
         lines += [((" " * width_of(word) + part, "base"),) for part in parts[1:]]
     start = diagnosis.start
     if start is not None and start.p50 is not None:
-        says = _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
-            p50=moment(start.p50, now, zone), p90=moment(start.p90, now, zone), basis=safe(start.basis)
+        p50, p90 = moment(start.p50, now, zone), moment(start.p90, now, zone)
+        words = (
+            _("starts {p50} (P50 and P90); basis: {basis}")
+            if p50 == p90
+            else _("starts {p50} (P50), {p90} (P90); basis: {basis}")
         )
+        says = words.format(p50=p50, p90=p90, basis=safe(start.basis))
         lines += [((f"   {part}", "base"),) for part in wrap(says, max(20, width - 4))]
     elif start is not None:
         lines.append(((f"   {_('no start can be foreseen; basis: {basis}').format(basis=safe(start.basis))}", "base"),))

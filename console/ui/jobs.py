@@ -119,7 +119,8 @@ def order(frame: "pl.DataFrame", how: str) -> "pl.DataFrame":
         .when(pl.col("idle_s") > 0).then(2)
         .otherwise(3)
     )  # fmt: skip
-    line = [pl.col("position"), -pl.col("priority"), pl.col("submit_time")]
+    # Priorities of two systems can't be compared: each cluster's line stays together.
+    line = [pl.col("cluster"), pl.col("position"), -pl.col("priority"), pl.col("submit_time")]
     by: list[pl.Expr] = {
         "problems": [trouble, group, *line],
         "wait": [-pl.col("wait_s").cast(pl.Float64), *line],

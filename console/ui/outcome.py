@@ -109,7 +109,7 @@ def _groups(title: str, groups: tuple[GroupChange, ...], width: int) -> list[Lin
     shown = [group for group in groups if group.word != "same"] or list(groups)
     if not shown:
         return []
-    name = max(16, min(28, width - 64))
+    name = max(24, min(28, width - 64))
     most = max((abs(group.wait_p50_change_s or 0.0) for group in shown), default=0.0)
     wide = width >= 110
     head = fit(f" {title}", name) + f"{_('BEFORE'):>9}{_('AFTER'):>8}{_('CHANGE'):>8}"
@@ -184,9 +184,9 @@ def whatif_lines(whatif: WhatIf, width: int, now: datetime, zone: tzinfo | None)
     if whatif.backtest.why:
         trust += f" ({safe(whatif.backtest.why)})"
     seeds = plural("{count} seed", "{count} seeds", whatif.changed.seeds).format(count=whatif.changed.seeds)
-    basis = _("{trust}; run times rest on {basis}; policy {policy}; {seeds}, {ms} ms").format(
+    basis = _("{trust}; run times rest on {basis}; policy {policy}; {seeds}, {seconds} s").format(
         trust=trust, basis=safe(whatif.changed.basis), policy=safe(whatif.changed.policy), seeds=seeds,
-        ms=plain(round(whatif.elapsed_ms)),
+        seconds=f"{whatif.elapsed_ms / 1000:.1f}",
     )  # fmt: skip
     lines += _block(fit(" " + _("TRUST"), 13), "title", basis, width)
     if whatif.changed.not_modelled:

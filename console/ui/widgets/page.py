@@ -8,6 +8,7 @@ from textual.events import Resize
 from textual.strip import Strip
 from textual.widget import Widget
 
+from connectors.text import plural
 from console.ui.lines import Line, text_of, to_strip
 from console.ui.palette import Palette
 
@@ -64,7 +65,8 @@ class Page(Widget, can_focus=True):
         at = self.top + y
         more = len(lines) - self.top - self.size.height
         if y == self.size.height - 1 and more > 0:
-            return to_strip(((f"  + {more + 1}", "dim"),), width, palette)
+            says = plural("+ {count} more line", "+ {count} more lines", more + 1).format(count=more + 1)
+            return to_strip(((f"  {says}", "dim"),), width, palette)
         return to_strip(lines[at], width, palette) if at < len(lines) else Strip.blank(width, palette.base)
 
     def action_scroll_by(self, step: int) -> None:

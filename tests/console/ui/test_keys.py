@@ -207,7 +207,7 @@ async def test_marks_on_two_clusters_are_no_change():
     frames = {"lab48": tables(None, "lab48"), "mid128": tables(None, "mid128")}
     link = FakeLink((healthy("lab48"), healthy("mid128")), frames)
     async with console(link) as (app, pilot, _link):
-        await keys(pilot, "3", "space", "space", "a")
+        await keys(pilot, "3", "space", "end", "space", "a")
         assert "a change is made on one" in verdict(app)
         assert asked(link, Propose) == []
 

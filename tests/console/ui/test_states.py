@@ -211,3 +211,33 @@ async def test_chinese_words_keep_the_columns(tmp_path, monkeypatch):
             assert "  等待" in text(app)
     finally:
         use_language(None)
+
+
+async def test_a_smaller_terminal_gets_the_smaller_layout():
+    async with console() as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket", "3", "down", "down", "e")
+        assert "moe-512" in text(app)
+        await pilot.resize_terminal(80, 24)
+        await keys(pilot)
+        assert "moe-512" not in text(app), "the panel is the whole screen now"
+        check_rules(app)
+        await keys(pilot, "escape")
+        assert lines(app)[2].split() == ["JOB", "NAME", "GPUS", "STATE", "WHY", "WAIT", "START"]
+        await pilot.resize_terminal(120, 40)
+        await keys(pilot)
+        assert "START P50/90" in lines(app)[2]
+        check_rules(app)
+
+
+async def test_ascii_alone():
+    from console.ui.lines import use_ascii
+
+    use_ascii(True)
+    try:
+        link = FakeLink((STATUSES[0],), {"hpc-a": tables(hostile_jobs())})
+        async with console(link) as (app, pilot, _link):
+            await keys(pilot, "3")
+            check_rules(app)
+            assert text(app).isascii()
+    finally:
+        use_ascii(False)
