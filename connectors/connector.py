@@ -104,8 +104,12 @@ class Connector(Protocol):
         """Return what can be done here, as far as it is known by now."""
         ...
 
-    async def read(self) -> Raw:
-        """Ask the system once and return its raw answers."""
+    async def read(self, *, everything: bool = False) -> Raw:
+        """Ask the system once and return its raw answers.
+
+        A connector may reuse, for a minute at most, answers that change slowly; not with `everything`, which is how
+        the ground of a plan is read.
+        """
         ...
 
     def interpret(self, raw: Raw) -> "Snapshot":

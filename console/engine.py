@@ -112,13 +112,13 @@ class Engine:
     async def raw(self, name: str) -> Raw:
         """Return the raw answers of one refresh."""
         member = self.member(name)
-        return await self._in_time(member, member.connector.read)
+        return await self._in_time(member, lambda: member.connector.read(everything=True))
 
-    async def read(self, name: str) -> "Snapshot":
-        """Read a cluster now and keep what was seen."""
+    async def read(self, name: str, *, everything: bool = False) -> "Snapshot":
+        """Read a cluster now and keep what was seen; `everything` reuses no slow answer (see `Connector.read`)."""
         member = self.member(name)
         try:
-            raw = await self._in_time(member, member.connector.read)
+            raw = await self._in_time(member, lambda: member.connector.read(everything=everything))
             snapshot = await asyncio.to_thread(member.connector.interpret, raw)
         except GpudeckError as error:
             member.error = error

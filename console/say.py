@@ -197,14 +197,10 @@ def plan(answer: Plan) -> str:
 
 
 def expectation(item: Expectation) -> str:
-    """Return one expected value as words."""
-    if item.column == "":
-        return _("{table} has {key}").format(table=item.table, key=safe_text(item.key))
-    if not item.exists:
-        return _("{table} has no {key}").format(table=item.table, key=safe_text(item.key))
-    sign = "!=" if item.is_not else "="
-    gone = " " + _("or gone") if item.or_gone else ""
-    return f"{safe_text(item.key)} {item.column} {sign} {value_words(item.value)}{gone}"
+    """Return one expected value as words: `qos:train limit: 24`."""
+    from connectors.ground import expected_words, subject
+
+    return f"{safe_text(subject(item))}: {safe_text(expected_words(item))}"
 
 
 def value_words(value: object) -> str:
@@ -220,19 +216,21 @@ def value_words(value: object) -> str:
 
 def receipt(name: str, answer: Receipt) -> str:
     """Return what came of a plan, in one line and the values read back."""
-    words = {
+    from connectors.ground import expected_words, subject
+
+    outcomes = {
         "verified": _("done and read back"),
         "differs": _("carried out, but reading back shows something else"),
         "partial": _("carried out in part: a later step was refused"),
         "unread": _("sent, but the system could not be read back"),
     }
-    lines = [f"{name}  {words[answer.outcome]}"]
+    lines = [f"{name}  {outcomes[answer.outcome]}"]
     for found in answer.found:
-        place = f"{safe_text(found.expected.key)} {found.expected.column}".rstrip()
+        place = safe_text(subject(found.expected))
         if not found.ok:
-            wanted = expectation(found.expected)
-            found_words = _("{place} = {value}, expected {wanted}")
-            lines.append("! " + found_words.format(place=place, value=value_words(found.value), wanted=wanted))
+            wanted = safe_text(expected_words(found.expected))
+            words = _("{place} = {value}, expected {wanted}")
+            lines.append("! " + words.format(place=place, value=value_words(found.value), wanted=wanted))
         elif found.value is None:
             lines.append("  " + expectation(found.expected))
         else:

@@ -65,11 +65,8 @@ class SlurmConnector:
 
         return capabilities(None, live=self._captured is None)
 
-    async def read(self) -> Raw:
+    async def read(self, *, everything: bool = False) -> Raw:
         """Ask Slurm once, in one script; what changes slowly is asked at most once a minute and reused between."""
-        return await self._read(everything=False)
-
-    async def _read(self, *, everything: bool) -> Raw:
         if self._captured is not None:
             return self._captured
         async with self._reading:
@@ -190,10 +187,16 @@ class SlurmConnector:
         """Carry a plan out; see `connectors.slurm.apply`. Every reading of the ground asks for everything anew."""
         from connectors.slurm.apply import apply
 
-        return await apply(plan, shell=self._live("writing"), reread=self._reread)
+        return await apply(
+            plan,
+            shell=self._live("writing"),
+            reread=self._reread,
+            slurm_path=self._settings.slurm_path,
+            cluster_name=self._settings.cluster_name,
+        )
 
     async def _reread(self) -> "Snapshot":
-        raw = await self._read(everything=True)
+        raw = await self.read(everything=True)
         return await asyncio.to_thread(self.interpret, raw)
 
     async def logs(self, job: str) -> AsyncIterator[str]:

@@ -86,7 +86,7 @@ class DemoConnector:
             ),
         )  # fmt: skip
 
-    async def read(self) -> Raw:
+    async def read(self, *, everything: bool = False) -> Raw:  # noqa: ARG002 - nothing is reused here
         """Return the simulated cluster's answers of now. Unreachable where the state folder can't be used."""
         return await asyncio.to_thread(self._read)
 

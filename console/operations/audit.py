@@ -248,17 +248,19 @@ def _effects(result: Line | None) -> tuple[str, ...]:
     """Return what was read back as `qos:train limit 24 -> 28`: the value that the plan expected, then what is there."""
     if result is None or result.kind != "result":
         return ()
-    receipt = result.body["receipt"]
-    before = {(e["table"], e["key"], e["column"]): e.get("value") for e in receipt["plan"]["expects"]}
+    from connectors.ground import subject
+
+    receipt = msgspec.convert(result.body["receipt"], Receipt, strict=False)
+    before = {(e.table, e.key, e.column): e.value for e in receipt.plan.expects}
     effects = []
-    for found in receipt["found"]:
-        place = found["expected"]["table"], found["expected"]["key"], found["expected"]["column"]
-        if place in before and before[place] != found.get("value"):
-            effects.append(f"{place[1]} {place[2]} {_shown(before[place])} -> {_shown(found.get('value'))}")
+    for found in receipt.found:
+        place = found.expected.table, found.expected.key, found.expected.column
+        if place in before and before[place] != found.value:
+            effects.append(f"{subject(found.expected)} {_shown(before[place])} -> {_shown(found.value)}")
     return tuple(effects)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return "unlimited" if math.isinf(value) else f"{value:g}"
-    return "?" if value is None else ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "?" if value is None else ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

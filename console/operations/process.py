@@ -35,7 +35,7 @@ class Operations:
         `reread=False` is for a caller that has read the cluster in this very call.
         """
         if reread:
-            await self._engine.read(cluster)
+            await self._engine.read(cluster, everything=True)
         snapshot, resolved = await self._engine.resolve(cluster, changes)
         plan = self._engine.member(cluster).connector.plan(only_changes(resolved), snapshot)
         whatif, whatif_error = None, None
@@ -67,7 +67,7 @@ class Operations:
         if not done.undo:
             why = done.plan.why_no_inverse or "the system keeps no way back"
             raise BadWords(f"{receipt} can't be undone: {why}", text=receipt)
-        snapshot = await self._engine.read(entry.cluster)
+        snapshot = await self._engine.read(entry.cluster, everything=True)
         differences = moved(done.plan.results, snapshot)
         if differences and done.outcome == "verified":
             raise Moved(differences, cluster=entry.cluster)

@@ -66,7 +66,7 @@ def test_receipts_come_back_with_infinity_and_times(log):
     assert back == receipt()
     assert entry.outcome == "verified"
     assert entry.undoable
-    assert entry.effects == ("qos:train|gpu| limit 24 -> unlimited",)
+    assert entry.effects == ("qos:train limit 24 -> unlimited",)
     assert log.verify() == 2
 
 

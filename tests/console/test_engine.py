@@ -39,7 +39,7 @@ class Scripted:
             raise BadWords("nonsense is not a setting", text="nonsense")
         return cls(cluster, settings)
 
-    async def read(self):
+    async def read(self, *, everything=False):
         await asyncio.sleep(self.slow_s)
         if self.fails:
             raise Unreachable("connection refused", cluster=self.cluster, source="ssh")

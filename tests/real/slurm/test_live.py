@@ -71,7 +71,7 @@ async def healed(slurm, name):
 
 @pytest.mark.parametrize(
     ("daemon", "says"),
-    [("slurmctld", "Unable to contact slurm controller"), ("munged", "unge"), ("sshd", "")],
+    [("slurmctld", "Unable to contact slurm controller"), ("munged", "uthentication"), ("sshd", "")],
 )
 async def test_a_dead_service_is_said_and_recovered_from(slurm, session, daemon, says):
     before = await session.fresh()
@@ -82,6 +82,7 @@ async def test_a_dead_service_is_said_and_recovered_from(slurm, session, daemon,
         stale = await session.until(f"{daemon} is missed", lambda s: s.state == "stale")
         assert says in (stale.error or "")
         assert stale.error
+        assert stale.hint
         assert stale.taken_at >= before.taken_at, "the last picture stays"
         assert stale.summary.gpus == 64
         assert datetime.now(UTC) - stale.since < timedelta(seconds=60)
