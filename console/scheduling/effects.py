@@ -36,8 +36,8 @@ from connectors.model import Snapshot
 from console.scheduling.cluster import HOLDING_STATES, Job, read_cluster
 from console.scheduling.effects_quota import set_queue_state, set_quota
 from console.scheduling.effects_submit import add_nodes, reshape, submit, typical_priority
+from console.scheduling.play import REQUEUE_S
 from console.scheduling.policies import rules_named
-from console.scheduling.simulator import REQUEUE_S
 
 _NOT_HELD = "None"
 _GONE = ("start_time", "end_time", "expected_start_time")

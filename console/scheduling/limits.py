@@ -56,10 +56,13 @@ class Counters:
         return self._known.get(key)
 
 
-def full(claims: Iterable[Claim], used: list[float], limit: list[float]) -> int | None:
-    """Return the first counter that the claims would overfill; None where all have room."""
+def full(
+    claims: Iterable[Claim], used: list[float], limit: list[float], pledged: list[float] | None = None
+) -> int | None:
+    """Return the first counter that the claims would overfill, `pledged` amounts added; None where all have room."""
     for number, amount in claims:
-        if used[number] + amount > limit[number] + EPSILON:
+        held = used[number] if pledged is None else used[number] + pledged[number]
+        if held + amount > limit[number] + EPSILON:
             return number
     return None
 

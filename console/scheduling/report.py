@@ -8,8 +8,8 @@ from connectors.text import _
 from console.scheduling.cluster import Job
 from console.scheduling.forecast import Forecast, Group, JobForecast, Preempted, Waits
 from console.scheduling.limits import full
+from console.scheduling.play import MAX_TASKS, Result, Run
 from console.scheduling.profile import EPSILON
-from console.scheduling.simulator import MAX_TASKS, Result, Run
 from console.scheduling.world import World
 
 _MOST_FREES = 20

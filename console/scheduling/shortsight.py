@@ -24,6 +24,7 @@ class ShortSighted(Play):
         """Begin with nothing parked."""
         self.parked: dict[int, list[tuple[int, int, Entry]]] = {}
         self.next_pass = 0.0
+        self.booked = self.tested = 0
         super().__init__(world, seed, horizon_s)
         for one in world.cluster.reserved:
             for edge in (one.start, one.end):
@@ -58,6 +59,7 @@ class ShortSighted(Play):
             self._plan()
             if not self.must_replan:
                 break
+            self.queue = self._sorted()  # who was stopped waits again
         self.queue = [entry for entry in self.queue if entry.left]
         self.next_pass = self.now if len(self.queue) <= _SMALL else self.now + self.planning.interval_s
 

@@ -53,7 +53,7 @@ def _forecast(snapshot: Snapshot, estimates: Estimates, horizon_s: float, seeds:
     world = make_world(snapshot, estimates)
     jobs = len(world.cluster.pending) + len(world.cluster.running)
     count = 1
-    if any(estimates.has(job) for job in (*world.cluster.running, *world.cluster.pending)):
+    if world.has_history:
         count = max(1, min(seeds, max(_FEWEST_SEEDS, _MOST_PLAYED // max(1, jobs))))
     results = [simulate(world, seed, horizon_s) for seed in range(count)]
     return make_forecast(world, results, horizon_s, basis(estimates, world.cluster))

@@ -33,6 +33,12 @@ class World:
     notes: list[str]
     spans: dict[tuple[int, Demand], list[float]] = field(default_factory=dict)
 
+    @property
+    def has_history(self) -> bool:
+        """Whether any run time rests on history, so that ends come before limits and seeds differ."""
+        jobs = (*self.cluster.running, *self.cluster.pending)
+        return self.estimates.known and any(self.estimates.has(job) for job in jobs)
+
     def limits(self) -> list[float]:
         """Return the limit of each counter."""
         return [counter.limit for counter in self.policy.counters.all]
