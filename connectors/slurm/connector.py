@@ -15,6 +15,7 @@ from connectors.connector import Answer, Capabilities, Raw
 from connectors.errors import BadWords, Unreachable, Unsupported
 from connectors.raw import load_raw
 from connectors.slurm import commands, framing
+from connectors.slurm.abilities import capabilities
 from connectors.slurm.settings import Settings, read_settings
 from connectors.transport import open_shell
 from connectors.transport.shell import Shell
@@ -59,11 +60,7 @@ class SlurmConnector:
     @property
     def capabilities(self) -> Capabilities:
         """Return what can be done here; what may be written is known after the first snapshot."""
-        if self._capabilities is not None:
-            return self._capabilities
-        from connectors.slurm.interpret import capabilities
-
-        return capabilities(None, live=self._captured is None)
+        return self._capabilities or capabilities(None, live=self._captured is None)
 
     async def read(self, *, everything: bool = False) -> Raw:
         """Ask Slurm once, in one script; what changes slowly is asked at most once a minute and reused between."""

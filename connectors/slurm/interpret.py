@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from connectors.connector import Answer, Capabilities, Gap, Meta, Raw
+from connectors.connector import Answer, Gap, Meta, Raw
 from connectors.errors import Malformed, Unreachable
 from connectors.model import Snapshot, empty
 from connectors.notation import NotationError
 from connectors.rules import SlurmRules
+from connectors.slurm.abilities import capabilities
 from connectors.slurm.accounting import AssocMgr, read_assoc_mgr, without_id
 from connectors.slurm.binding import excluded_column, held_by, with_rules
 from connectors.slurm.columns import Unread, decode, said
@@ -26,17 +27,11 @@ from connectors.slurm.priorities import priority_columns
 from connectors.slurm.queues import queue_counts, queues_table, quotas_table
 from connectors.slurm.records import header_table, listed
 from connectors.slurm.reservations import reservations_table
-from connectors.slurm.roles import verbs
 from connectors.slurm.scheduling import Scopes, read_licenses, slurm_rules
 from connectors.slurm.sdiag import scheduler_events
 from connectors.slurm.topology import domain_column
 
-READS = ("jobs", "nodes", "gpus", "queues", "quotas", "reservations", "events")
 NEEDED = ("squeue", "node", "partition")
-CANNOT = (
-    "utilisation, memory, temperature and health of GPUs: Slurm does not measure them",
-    "borrowing and lending between queues: Slurm has limits and preemption instead",
-)
 _AFFECTS = {
     "config": ("rules", "jobs.preemptible"),
     "assoc_mgr": ("quotas.used",),
@@ -276,13 +271,6 @@ def _meta(reading: _Reading, config: dict[str, str], role: _Role) -> Meta:
         clock_skew_s=_skew(reading),
         user=role.user,
         capabilities=capabilities(role.level, role.coordinator_of),
-    )
-
-
-def capabilities(level: str | None, coordinator_of: frozenset[str] = frozenset(), *, live: bool = True) -> Capabilities:
-    """Return what can be done as that role; a captured folder can't be written to."""
-    return Capabilities(
-        reads=READS, writes=verbs(level, coordinator_of) if live else (), history=True, logs=live, cannot=CANNOT
     )
 
 
