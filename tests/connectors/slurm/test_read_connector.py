@@ -272,9 +272,9 @@ def test_settings_that_are_right() -> None:
         "halcyon",
         {
             "host": "login1", "user": "ops", "port": 2222, "transport": "openssh", "ssh_config": "~/x",
-            "interval": "30s", "history": "7d", "timeout": 60, "slurm_path": "/opt/slurm/bin", "connect_timeout": "5s",
+            "interval": "30s", "timeout": 60, "slurm_path": "/opt/slurm/bin", "connect_timeout": "5s",
         },
     )  # fmt: skip
-    assert (made._settings.interval_s, made._settings.history_s, made._settings.timeout_s) == (30, 604800, 60)
+    assert (made._settings.interval_s, made._settings.timeout_s) == (30, 60)
     assert made._shell is not None
     assert made._shell.where == "ops@login1:2222"

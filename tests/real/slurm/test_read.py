@@ -29,7 +29,7 @@ async def bed(slurm: SlurmBed) -> AsyncIterator[SlurmConnector]:
 
 
 async def snapshot_of(made: SlurmConnector, *, everything: bool = True) -> Snapshot:
-    return made.interpret(await made._read(everything=everything))
+    return made.interpret(await made.read(everything=everything))
 
 
 def native(slurm: SlurmBed, *argv: str) -> list[list[str]]:
