@@ -30,7 +30,9 @@ def identity(store: Store, view: str, context: str, width: int, *, read_only: bo
         right.append(("  ", "base"))
     writable = not read_only and any(status.access == "write" for status in store.statuses.values())
     right.append((_("write"), "warn") if writable else (_("read-only"), "dim"))
-    right.append(("  " + clock(store.now(), store.zone) + " ", "base"))
+    right.append(
+        ("  " + clock(store.now_of(store.one_cluster or next(iter(store.clusters), None)), store.zone) + " ", "base")
+    )
     return two_ends(tuple(left), tuple(right), width)
 
 

@@ -2,9 +2,10 @@
 
 import re
 from datetime import datetime, tzinfo
+from itertools import zip_longest
 
 from connectors.text import _
-from console.triage.diagnosis import Diagnosis, Finding
+from console.triage.diagnosis import Cause, Diagnosis, Finding
 from console.ui.figures import age, clock, moment
 from console.ui.lines import Line, fit, safe, width_of, wrap
 from console.ui.state import Verdict, verdict_words
@@ -28,6 +29,23 @@ def verdict_of(diagnosis: Diagnosis) -> Verdict:
             return Verdict(word="OK", says=says)
 
 
+def cause_word(cause: Cause) -> str:
+    """Return the class of a cause in the words of people."""
+    return {
+        Cause.ALL_BUSY: _("all busy"), Cause.BEHIND_IN_LINE: _("behind in line"), Cause.QUOTA_FULL: _("quota full"),
+        Cause.BORROW_BLOCKED: _("can't borrow"), Cause.NEVER_FITS: _("never fits"),
+        Cause.SHAPE_NO_FIT: _("shape no fit"), Cause.GANG_PARTIAL: _("gang in part"),
+        Cause.GANG_DEADLOCK: _("gang deadlock"), Cause.PLACEMENT_RULE: _("placement rule"), Cause.WINDOW: _("window"),
+        Cause.NODE_OUT: _("node out"), Cause.DEVICE_FAULT: _("device fault"),
+        Cause.DEVICE_NOT_OFFERED: _("no such device"), Cause.BAD_REQUEST: _("bad request"),
+        Cause.CLOSED_BY_ADMIN: _("closed by admin"), Cause.HELD: _("held"), Cause.GATED: _("gated"),
+        Cause.STARTED_NOT_RUNNING: _("not running yet"), Cause.EVICTED: _("evicted"), Cause.CRASH_LOOP: _("crash loop"),
+        Cause.HOLDING_AFTER_END: _("holds after end"), Cause.ACCOUNT: _("account"),
+        Cause.VENDOR_CAPACITY: _("vendor is full"), Cause.CONTROL_PLANE: _("control plane"),
+        Cause.UNKNOWN: _("unknown"),
+    }[cause]  # fmt: skip
+
+
 _CAUSE, _STATED, _CLEARS, _WHO = 20, 10, 11, 23
 
 
@@ -47,11 +65,12 @@ def _cause_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinf
     stated = {"system": _("system"), "derived": _("derived")}[cause.stated_by]
     clears = moment(cause.clears_at, now, zone) if cause.clears_at else "-"
     who = safe(cause.who_acts or "-")
-    name = fit(f"   {at} {cause.cause.value.lower().replace('_', ' ')}", _CAUSE)
+    lines: list[Line]
+    name = fit(f"   {at} {cause_word(cause.cause)}", _CAUSE)
     if width < 110:
         room = max(20, width - _CAUSE - 1)
         parts = wrap(safe(cause.says), room)
-        lines: list[Line] = [((name, "bold"), (parts[0], "base"))]
+        lines = [((name, "bold"), (parts[0], "base"))]
         lines += [((" " * _CAUSE + part, "base"),) for part in parts[1:]]
         tail = [stated]
         if cause.clears_at is not None:
@@ -60,19 +79,22 @@ def _cause_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinf
             tail.append(who)
         return [*lines, ((" " * _CAUSE + ", ".join(tail), "dim"),)]
     room = _says_room(width)
-    parts = wrap(safe(cause.says), room - 2)
+    says, acts = wrap(safe(cause.says), room - 2), wrap(who, _WHO - 1)
     lines = [(
-        (name, "bold"), (fit(parts[0], room), "base"), (fit(stated, _STATED), "dim"),
-        (fit(clears, _CLEARS), "base"), (fit(who, _WHO), "base"),
+        (name, "bold"), (fit(says[0], room), "base"), (fit(stated, _STATED), "dim"),
+        (fit(clears, _CLEARS), "base"), (fit(acts[0], _WHO), "base"),
     )]  # fmt: skip
-    return lines + [((" " * _CAUSE + part, "base"),) for part in parts[1:]]
+    for more, act in zip_longest(says[1:], acts[1:], fillvalue=""):
+        gap = " " * (_STATED + _CLEARS)
+        lines.append(((" " * _CAUSE + fit(more, room) + gap + fit(act, _WHO), "base"),))
+    return lines
 
 
 def _evidence_lines(at: int, cause: Finding, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
     lines: list[Line] = [(), ((" " + _("EVIDENCE for {number}").format(number=at), "title"),)]
     if not cause.evidence:
         return [*lines, ((f"   {_('none was given')}", "base"),)]
-    name_width = min(14, max(width_of(safe(item.source)) for item in cause.evidence)) + 2
+    name_width = min(24, max(width_of(safe(item.source)) for item in cause.evidence)) + 2
     for item in cause.evidence:
         old = (now - item.as_of).total_seconds()
         tail = f"{clock(item.as_of, zone)}  " + (_("{age} old").format(age=age(old)[0]) if old >= 100 else "")

@@ -196,7 +196,7 @@ class JobRows:
         """Keep a prepared and ordered frame; starts are shown against the minute at which it is made."""
         self._keys = frame.get_column("row_key")
         self.frame = frame.drop("row_key")
-        self._now = store.now()
+        self._now_of = store.now_of
         self._zone = store.zone
         self._cells: dict[int, tuple[Cell, ...]] = {}
         self._stale = set(store.stale_scope())
@@ -267,8 +267,9 @@ class JobRows:
             return (_("never"), "bad"), (_("never"), "bad")
         if job.start_p50 is None:
             return (BLANK, BLANK) if is_held(job.reason_raw) else (("?", "base"), ("?", "base"))
-        both = start_range(job.start_p50, job.start_p90, self._now, self._zone)
-        return (both, "base"), (start_range(job.start_p50, None, self._now, self._zone), "base")
+        now = self._now_of(job.cluster)
+        both = start_range(job.start_p50, job.start_p90, now, self._zone)
+        return (both, "base"), (start_range(job.start_p50, None, now, self._zone), "base")
 
 
 def hidden_columns(width: int, *, with_cluster: bool) -> frozenset[str]:

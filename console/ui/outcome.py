@@ -73,7 +73,10 @@ def _difference(before: float | None, after: float | None) -> float | None:
 def _figures(whatif: WhatIf, width: int) -> list[Line]:
     before, after = whatif.baseline, whatif.changed
     room = max(24, min(44, width - 45))
-    head = fit("", room + 5) + f"{_('BEFORE'):>10}{_('AFTER'):>10}{_('CHANGE'):>10}"
+    head = (
+        fit("", room + 5)
+        + f"{fit(_('BEFORE'), 10, 'right')}{fit(_('AFTER'), 10, 'right')}{fit(_('CHANGE'), 10, 'right')}"
+    )
     lines: list[Line] = [((head, "head"),)]
     for label, one, two in (
         (_("Median wait, all"), before.waits.p50_s, after.waits.p50_s),
@@ -112,10 +115,15 @@ def _groups(title: str, groups: tuple[GroupChange, ...], width: int) -> list[Lin
     name = max(24, min(28, width - 64))
     most = max((abs(group.wait_p50_change_s or 0.0) for group in shown), default=0.0)
     wide = width >= 110
-    head = fit(f" {title}", name) + f"{_('BEFORE'):>9}{_('AFTER'):>8}{_('CHANGE'):>8}"
+    head = (
+        fit(f" {title}", name)
+        + f"{fit(_('BEFORE'), 9, 'right')}{fit(_('AFTER'), 8, 'right')}{fit(_('CHANGE'), 8, 'right')}"
+    )
     head += "  " + fit(_("<- less wait"), _BAR) + " " + fit(_("more ->"), _BAR)
     if wide:
-        head += f"{_('BEFORE'):>12}{_('AFTER'):>9}{_('CHANGE'):>9}  " + _("GPU h")
+        head += f"{fit(_('BEFORE'), 12, 'right')}{fit(_('AFTER'), 9, 'right')}{fit(_('CHANGE'), 9, 'right')}  " + _(
+            "GPU h"
+        )
     lines: list[Line] = [((head, "head"),)]
     for group in sorted(shown, key=lambda one: one.wait_p50_change_s or 0.0)[:12]:
         change = group.wait_p50_change_s

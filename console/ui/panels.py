@@ -60,7 +60,7 @@ class Panel(Widget):
 
         self.diagnosis = diagnosis
         about = self.about(diagnosis.cluster, diagnosis.job)
-        now, zone = self._store.now(), self._store.zone
+        now, zone = self._store.now_of(diagnosis.cluster), self._store.zone
         self._fill(
             lambda width: explain_lines(diagnosis, about, width, now, zone, with_verdict=not self.covers),
             verdict=verdict_of(diagnosis), share=True, copy=lambda: copy_text(diagnosis),
@@ -85,7 +85,7 @@ class Panel(Widget):
         from console.ui.describe import field_lines
 
         self.diagnosis = None
-        now, zone = self._store.now(), self._store.zone
+        now, zone = self._store.now_of(row.get("cluster")), self._store.zone
         self._fill(lambda width: field_lines(title, row, width, now, zone), verdict=None, share=True, copy=None)
 
     def cluster(self, status: ClusterStatus) -> None:
@@ -93,7 +93,7 @@ class Panel(Widget):
         from console.ui.describe import status_lines
 
         self.diagnosis = None
-        now, zone = self._store.now(), self._store.zone
+        now, zone = self._store.now_of(status.cluster), self._store.zone
         self._fill(lambda width: status_lines(status, width, now, zone), verdict=None, share=True, copy=None)
 
     def keys(self, scope: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
@@ -55,12 +55,15 @@ class Store:
         self.zone = zone
         self.statuses: dict[str, ClusterStatus] = {status.cluster: status for status in last}
         self.live: set[str] = set()
+        self._ahead: dict[str, float] = {}
         self.frames: dict[str, dict[str, pl.DataFrame]] = {}
         self.frames_at: dict[str, datetime] = {}
         self.engine: Literal["starting", "up", "down"] = "starting"
         self.engine_says = ""
         self.cluster = ALL
         self.undoable: str | None = None
+        for status in last:
+            self._read_clock(status)
 
     # from the engine ----------------------------------------------------------------------------------------------
     def take_status(self, status: ClusterStatus) -> None:
@@ -70,6 +73,18 @@ class Store:
             status = replace(status, summary=old.summary, taken_at=old.taken_at, attention=old.attention)
         self.statuses[status.cluster] = status
         self.live.add(status.cluster)
+        self._read_clock(status)
+
+    def _read_clock(self, status: ClusterStatus) -> None:
+        """Find out whose clock the cluster's times are on: its own where that explains `taken_at` better than ours."""
+        skew = status.clock_skew_s or 0.0
+        if status.taken_at is not None:
+            ahead = (status.taken_at - self.now()).total_seconds()
+            self._ahead[status.cluster] = skew if abs(ahead - skew) < abs(ahead) else 0.0
+
+    def now_of(self, cluster: str | None) -> datetime:
+        """Return the present moment on the clock that the cluster's times are on: a simulated one may run ahead."""
+        return self.now() + timedelta(seconds=self._ahead.get(cluster or "", 0.0))
 
     def take_clusters(self, clusters: tuple[str, ...]) -> None:
         """Keep the config's order and forget clusters that it no longer names."""
@@ -91,7 +106,7 @@ class Store:
 
     def age_s(self, status: ClusterStatus) -> float | None:
         """Return the seconds since the cluster's last reading."""
-        return None if status.taken_at is None else (self.now() - status.taken_at).total_seconds()
+        return None if status.taken_at is None else (self.now_of(status.cluster) - status.taken_at).total_seconds()
 
     def fresh(self, status: ClusterStatus) -> bool:
         """Return whether its figures may be shown as true: live, not failed, and not older than three polls."""

@@ -129,10 +129,7 @@ class Fleet(View):
     def _show_needs(self, ordered: list[ClusterStatus]) -> None:
         found = [item for status in ordered for item in status.attention]
         found += [item for status in ordered for item in self._of_the_source(status)]
-        now = self.store.now()
-        found.sort(
-            key=lambda item: (_SEVERITY[item.severity], -(now - item.since).total_seconds() if item.since else 0)
-        )
+        found.sort(key=lambda item: (_SEVERITY[item.severity], -(self._since_s(item) or 0.0)))
         self.needs = found
         words = {
             "act": ("! " + _("act"), "bad"),
@@ -145,13 +142,12 @@ class Fleet(View):
         for item in found:
             name = f"{item.cluster}\x00{item.severity}\x00{item.what}"
             seen[name] = seen.get(name, 0) + 1
-            since = None if item.since is None else (now - item.since).total_seconds()
             rows.append(
                 (
                     f"{name}\x00{seen[name]}",
                     (
                         words[item.severity],
-                        age(since),
+                        age(self._since_s(item)),
                         (safe(item.cluster), "base"),
                         (safe(item.what), "base"),
                         (safe(item.who), "base"),
@@ -160,6 +156,9 @@ class Fleet(View):
                 )
             )
         self.needs_table.set_rows(ListRows(rows))
+
+    def _since_s(self, item: Attention) -> float | None:
+        return None if item.since is None else (self.store.now_of(item.cluster) - item.since).total_seconds()
 
     def _of_the_source(self, status: ClusterStatus) -> Iterator[Attention]:
         """Yield what the console itself must say of a cluster that does not answer, unless the engine said it."""

@@ -129,7 +129,7 @@ class NodeRows:
             (safe(",".join(row["partitions"] or ())), "dim"),
             (safe(reason), tone) if reason else (NONE if not out else ("?", tone)),
             (safe(row["reason_by"]), "dim") if row["reason_by"] else BLANK,
-            age((self._store.now() - since).total_seconds(), tone) if since else BLANK,
+            age((self._store.now_of(row["cluster"]) - since).total_seconds(), tone) if since else BLANK,
         )
 
 

@@ -182,13 +182,13 @@ class Queue(View):
 
         soonest = (
             frame.lazy().filter(pl.col("state").cast(pl.String) == "pending", pl.col("start_p50").is_not_null())
-            .select("id", "start_p50").sort("start_p50").head(1).collect()
+            .select("id", "start_p50", "cluster").sort("start_p50").head(1).collect()
         )  # fmt: skip
         if soonest.is_empty():
             return ""
-        job, when = soonest.row(0)
+        job, when, cluster = soonest.row(0)
         return _("Next: {job} at {time} (P50)").format(
-            job=safe(job), time=moment(when, self.store.now(), self.store.zone)
+            job=safe(job), time=moment(when, self.store.now_of(cluster), self.store.zone)
         )
 
     def context(self) -> str:

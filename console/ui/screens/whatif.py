@@ -73,7 +73,7 @@ class WhatIfView(View):
         if not isinstance(whatif, WhatIf):
             return safe(self.cluster)
         made = whatif.baseline.made_at
-        old = age((self.store.now() - made).total_seconds())[0]
+        old = age((self.store.now_of(self.cluster) - made).total_seconds())[0]
         return _("{cluster}  on {time}, {age} old").format(
             cluster=safe(self.cluster), time=clock(made, self.store.zone), age=old
         )
@@ -83,7 +83,7 @@ class WhatIfView(View):
         return self.text
 
     def _lines(self, width: int) -> list[Line]:
-        now, zone = self.store.now(), self.store.zone
+        now, zone = self.store.now_of(self.cluster), self.store.zone
         result = self.result
         if result is None:
             return _help_lines()

@@ -1,7 +1,7 @@
 """Every view in every state keeps the rules of the screens."""
 
 import pytest
-from ui_fake import NOW, STATUSES, FakeLink, ago, healthy, hostile_jobs, many_jobs, receipt, tables
+from ui_fake import NOW, STATUSES, FakeLink, ago, ahead, healthy, hostile_jobs, many_jobs, receipt, tables, whatif
 from ui_helpers import check_rules, console, keys, lines, text, verdict
 
 from connectors.text import use_language
@@ -241,3 +241,35 @@ async def test_ascii_alone():
             assert text(app).isascii()
     finally:
         use_ascii(False)
+
+
+async def test_a_simulated_clock_runs_ahead_and_ages_are_told_by_it():
+    fast = healthy("fast", taken_at=ahead(hours=5), clock_skew_s=5 * 3600.0)
+    slow = healthy("slow", taken_at=ago(seconds=7), clock_skew_s=40.0)
+    async with console(FakeLink((fast, slow), {}), frames=False) as (app, _pilot, _link):
+        assert next(line for line in lines(app) if line.startswith("> fast")).endswith(" 0s")
+        assert next(line for line in lines(app) if line.startswith("  slow")).endswith(" 7s")
+
+
+def test_every_cause_has_words_that_fit_its_column():
+    from console.triage.diagnosis import Cause
+    from console.ui.explain import cause_word
+
+    assert all(0 < len(cause_word(cause)) <= 15 for cause in Cause)
+
+
+def test_headers_of_a_comparison_stand_over_their_figures_in_wide_scripts(monkeypatch):
+    import connectors.text as words
+    from console.ui.lines import text_of, width_of
+    from console.ui.outcome import whatif_lines
+
+    class Wide(words.gettext.NullTranslations):
+        def gettext(self, message):
+            return {"BEFORE": "之前", "AFTER": "之后", "CHANGE": "变化"}.get(message, message)
+
+    plain = [text_of(line) for line in whatif_lines(whatif(), 120, NOW, None)]
+    monkeypatch.setattr(words, "_current", Wide())
+    wide = [text_of(line) for line in whatif_lines(whatif(), 120, NOW, None)]
+    for one, other in zip(plain, wide, strict=True):
+        if "BEFORE" in one:
+            assert width_of(other[: other.index("之后") + 2]) == width_of(one[: one.index("AFTER") + 5])
