@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WORDS := console/locale/gpudeck.pot
+# Lines of a template's header that change with each run, or that nobody has filled in.
+UNSTABLE := ^"(Report-Msgid-Bugs-To|POT-Creation-Date|PO-Revision-Date|Last-Translator|Language-Team|Generated-By):
 
 .PHONY: demo test lint bench screenshots translations clean
 
@@ -35,11 +38,14 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 translations: $(READY)  ## refresh the catalogues from the sources; then fill in what is new
-	$(BIN)/pybabel -q extract --keyword=_ --keyword=plural:1,2 --no-location --sort-output --project=gpudeck \
-		--output-file=console/locale/gpudeck.pot console connectors
-	$(BIN)/pybabel -q update --input-file=console/locale/gpudeck.pot --output-dir=console/locale --domain=gpudeck \
-		--no-fuzzy-matching --ignore-pot-creation-date
-	$(BIN)/pybabel -q compile --directory=console/locale --domain=gpudeck
+	PYTHONPATH=tests $(BIN)/pybabel -q extract --mapping-file=tests/babel.cfg --no-default-keywords --keyword=_ \
+		--keyword=N_ --keyword=plural:1,2 --no-location --no-wrap --sort-output --project=gpudeck \
+		--header-comment='# The words of gpudeck: made by make translations, not by hand.' \
+		--output-file=$(WORDS).new console connectors
+	grep -Ev '$(UNSTABLE)' $(WORDS).new > $(WORDS) && rm $(WORDS).new
+	$(BIN)/pybabel -q update --input-file=$(WORDS) --output-dir=console/locale --domain=gpudeck --locale=zh_CN \
+		--init-missing --no-wrap --no-fuzzy-matching --ignore-obsolete --ignore-pot-creation-date
+	$(BIN)/pybabel -q compile --directory=console/locale --domain=gpudeck --statistics
 
 clean:
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

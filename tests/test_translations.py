@@ -1,29 +1,38 @@
-"""Both catalogues are complete: every marked word has a Chinese form with the same placeholders, and is compiled."""
+"""The catalogue is complete: every marked word has a Chinese form with the same placeholders, and is compiled."""
 
-import io
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 from babel.messages.extract import extract_from_dir
-from babel.messages.mofile import write_mo
+from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
 from connectors import text
 
 ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = ROOT / "console/locale/gpudeck.pot"
 FOLDER = ROOT / "console/locale/zh_CN/LC_MESSAGES"
+KEYWORDS = {"_": None, "N_": None, "plural": (1, 2)}
 PLACEHOLDER = re.compile(r"\{[^}]*\}")
+# What the console offers for typing is found behind ": " (`console.ui.explain.suggestion`).
+STEP = re.compile(r": (\{command\}|resume \{nodes\}|unreserve \{name\})")
 
 
+@cache
 def marked():
     found = set()
     for package in ("console", "connectors"):
         for _file, _line, message, _comments, _context in extract_from_dir(
-            str(ROOT / package), keywords={"_": None, "plural": (1, 2)}
+            str(ROOT / package), method_map=[("**.py", "marked_words:extract")], keywords=KEYWORDS
         ):
             found.add(message if isinstance(message, tuple) else (message,))
     return found
+
+
+def forms(value):
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 @pytest.fixture(scope="module")
@@ -36,41 +45,49 @@ def test_every_marked_word_is_translated(catalogue):
     missing = []
     for message in marked():
         entry = catalogue.get(message[0])
-        forms = (
-            entry.string if entry is not None and isinstance(entry.string, tuple) else (entry.string if entry else "",)
-        )
-        if entry is None or entry.fuzzy or not all(forms):
+        if entry is None or entry.fuzzy or forms(entry.id) != message or not all(forms(entry.string)):
             missing.append(message[0])
-    assert not missing
+    assert not missing, "make translations, then fill in"
 
 
 def test_nothing_is_left_over(catalogue):
     alive = {message[0] for message in marked()}
-    ids = [entry.id[0] if isinstance(entry.id, tuple) else entry.id for entry in catalogue if entry.id]
-    assert [name for name in ids if name not in alive] == []
+    assert [forms(entry.id)[0] for entry in catalogue if entry.id and forms(entry.id)[0] not in alive] == []
+    assert not catalogue.obsolete
+
+
+def test_the_template_is_that_of_the_sources():
+    with TEMPLATE.open("rb") as file:
+        assert {forms(entry.id) for entry in read_po(file) if entry.id} == marked()
 
 
 def test_placeholders_are_kept(catalogue):
     for entry in catalogue:
         if not entry.id:
             continue
-        ids = entry.id if isinstance(entry.id, tuple) else (entry.id,)
-        forms = entry.string if isinstance(entry.string, tuple) else (entry.string,)
-        wanted = set(PLACEHOLDER.findall(ids[-1]))
-        for form in forms:
-            assert set(PLACEHOLDER.findall(form)) == wanted, ids[0]
+        wanted = sorted(PLACEHOLDER.findall(forms(entry.id)[-1]))
+        for form in forms(entry.string):
+            assert sorted(PLACEHOLDER.findall(form)) == wanted, entry.id
+
+
+def test_a_command_stands_where_the_console_finds_it(catalogue):
+    for entry in catalogue:
+        for found in STEP.findall(forms(entry.id)[0]):
+            assert f": {found}" in forms(entry.string)[0], entry.id
 
 
 def test_the_compiled_catalogue_is_that_of_the_text(catalogue):
-    compiled = io.BytesIO()
-    write_mo(compiled, catalogue)
-    assert (FOLDER / "gpudeck.mo").read_bytes() == compiled.getvalue()
+    with (FOLDER / "gpudeck.mo").open("rb") as file:
+        compiled = read_mo(file)
+    written = {forms(entry.id): forms(entry.string) for entry in catalogue if entry.id}
+    assert {forms(entry.id): forms(entry.string) for entry in compiled if entry.id} == written
 
 
 def test_a_language_is_chosen_at_run_time():
     try:
         text.use_language("zh_CN")
         assert text._("yes") == "是"
+        assert text.plural("{count} job", "{count} jobs", 1).format(count=1) == "1 个作业"
         text.use_language("en")
         assert text._("yes") == "yes"
     finally:
