@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.events import Resize
+from textual.events import Key, Resize
 
 import themes
 from connectors.text import _, use_language
@@ -280,6 +280,11 @@ class ConsoleApp(App[int]):
         from console.ui.keys import press
 
         await press(self, key)
+
+    async def on_key(self, event: Key) -> None:
+        """Hand a key to the prompt that was typed before the prompt had opened: it went to the list and came up."""
+        if self.prompt.open and await self.prompt.typed_ahead(event):
+            event.prevent_default()
 
     def action_interrupt(self) -> None:
         """Explain how to leave: Ctrl-C is also what stops a command in the shell next door."""

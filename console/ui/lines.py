@@ -34,6 +34,11 @@ def safe(text: str) -> str:
     return shown
 
 
+def safe_cut(text: str, width: int) -> str:
+    """Return text from outside as at most `width` cells of a line, cut with `>`."""
+    return cut(safe(text), width)
+
+
 def width_of(text: str) -> int:
     """Return the cells of a safe text as the compositor counts them."""
     return len(text) if text.isascii() else cell_len(text)

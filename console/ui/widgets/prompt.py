@@ -7,7 +7,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input
 
-from console.ui.lines import safe, width_of
+from console.ui.lines import safe_cut, width_of
 from console.ui.palette import Palette
 from console.ui.widgets.focus import take_keys
 from console.ui.widgets.row import Row
@@ -51,7 +51,7 @@ class Prompt(Widget):
     async def ask(self, kind: str, label: str, text: str = "", at: int | None = None) -> None:
         """Show the question with `text` in the field and the cursor at its end, or at `at`."""
         self.kind = ""
-        self._label = f" {safe(label)} "
+        self._label = f" {safe_cut(label, max(20, self.app.size.width * 2 // 3))} "
         if not self.children:
             await self.mount(Row(lambda _width: ((self._label, "accent"),), self._palette), Input(id="prompt-input"))
         row, field = self.query_one(Row), self.query_one(Input)
@@ -64,6 +64,17 @@ class Prompt(Widget):
         self._back = 0
         self.display = True
         take_keys(field)
+
+    async def typed_ahead(self, event: Key) -> bool:
+        """Take a key that another widget was given; False for one that means nothing here."""
+        field = self.query_one(Input)
+        if event.key == "enter":
+            await field.action_submit()
+        elif event.is_printable and event.character is not None:
+            field.insert_text_at_cursor(event.character)
+        else:
+            return False
+        return True
 
     def close(self) -> None:
         """Hide it."""

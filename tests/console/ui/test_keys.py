@@ -1,6 +1,7 @@
 """What keys lead to: filter, explain, what-if, apply, undo, menu, marks, leaving."""
 
 import pytest
+from textual.events import Key
 from ui_fake import FakeLink, healthy, proposal, tables
 from ui_helpers import check_rules, console, keys, lines, settle, text, type_in, until, verdict
 
@@ -393,3 +394,30 @@ def test_suggestions_are_found_at_the_end_of_a_next_step():
     assert of("release 17") == "release 17"
     assert of("wait, or ask for a smaller shape") == ""
     assert of(None) == ""
+
+
+async def test_a_long_or_hostile_word_leaves_room_to_type_it():
+    link = FakeLink()
+    link.answers[Propose] = proposal(confirm="[red]" + "长" * 200)
+    async with console(link, size=(80, 24)) as (app, pilot, _link):
+        await to_queue(pilot)
+        await keys(pilot, "a", "h")
+        check_rules(app)
+        await keys(pilot, "A")
+        from textual.widgets import Input
+
+        assert app.query_one(Input).size.width >= 20
+        await type_in(pilot, "[red]" + "长" * 200)
+        assert len(asked(link, Commit)) == 1
+
+
+async def test_keys_typed_ahead_go_where_they_are_meant():
+    async with console() as (app, pilot, link):
+        await to_queue(pilot)
+        names = {"/": "slash", ":": "colon"}
+        for letter in "/user:ana":  # all of them are queued before the first is handled, as in a paste
+            app.post_message(Key(names.get(letter, letter), letter))
+        await until(pilot, lambda: app.prompt.open)
+        await keys(pilot)
+        assert app.view.sieve.text == "user:ana"
+        assert asked(link, Propose) == []
