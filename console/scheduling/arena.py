@@ -5,8 +5,8 @@ arena of its own. `base` knows running jobs and reservations, `plan` the booking
 node's steps until something is booked on it.
 
 The search is exact for the earliest time: nodes are asked in the order of a lower bound of their own earliest time, so
-that few profiles are walked. Bounds stay true while resources are only taken; what is given back resets them. Among
-the nodes that fit at that time the lightest and then the fullest are taken (best fit).
+that few profiles are walked. Bounds stay true while resources are only taken: after a `release`, `reset` before the
+next `find`. Among the nodes that fit at that time the lightest and then the fullest are taken (best fit).
 """
 
 import heapq
@@ -39,7 +39,6 @@ class Arena:
         ]
         self._touched: set[int] = set()
         self._heaps: dict[Key, list[Bound]] = {}
-        self._wheres: dict[int, Where] = {}
         self._bounds: dict[Key, tuple[dict[int, tuple[float, float]], int]] = {}
         self._ordered: dict[Key, list[Bound]] = {}
         self._changed: list[int] = []
@@ -56,12 +55,6 @@ class Arena:
         """Keep room in the plan."""
         for node in nodes:
             self._own(node).add(start, end, self.needs(node, demand), -1.0)
-
-    def unbook(self, nodes: Sequence[int], start: float, end: float, demand: Demand, now: float) -> None:
-        """Give planned room back."""
-        for node in nodes:
-            self._own(node).add(start, end, self.needs(node, demand), 1.0)
-            self._loosen(node, now)
 
     def occupy(self, nodes: Sequence[int], start: float, end: float, demand: Demand, *, booked: bool) -> None:
         """Take room for a job that starts; `booked` says that the plan holds exactly this already."""
@@ -85,7 +78,6 @@ class Arena:
             if node in self._touched:
                 self.plan[node].add(now, end, needed, 1.0)
             self._changed.append(node)
-            self._loosen(node, now)
 
     def reset(self, now: float) -> None:
         """Drop all bookings."""
@@ -162,18 +154,12 @@ class Arena:
             self.plan[node] = self.base[node].copy()
         return self.plan[node]
 
-    def _loosen(self, node: int, now: float) -> None:
-        for key, heap in self._heaps.items():
-            if self._wheres[key[0]].mask[node]:
-                heapq.heappush(heap, (now, -1.0, node))
-
     def _heap(self, key: Key, where: Where, now: float) -> list[Bound]:
         heap = self._heaps.get(key)
         if heap is None:
             bounds = self._bounds_of(key, where, now)  # what holds for the base holds for the plan, which has less room
             heap = sorted((max(now, bound), tight, node) for node, (bound, tight) in bounds.items() if bound < math.inf)
             self._heaps[key] = heap
-            self._wheres[where.key] = where
         return heap
 
     def _bounds_of(self, key: Key, where: Where, now: float) -> dict[int, tuple[float, float]]:

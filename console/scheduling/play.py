@@ -249,6 +249,11 @@ class Play:
             entry.rank = rank
         return queue
 
+    def _watch_order(self) -> None:
+        """Ask to look at the order again when time can have changed it."""
+        when = self.policy.next_reorder([entry.job for entry in self.queue], self.now)
+        self._at(max(when, self.now + REORDER_S), "order")
+
     def _is_passed_over(self, entry: Entry) -> bool:
         planning, part = self.planning, entry.job.partitions
         if not planning.backfill and self.per_part.get(part, 0):

@@ -39,8 +39,8 @@ class Policy(Protocol):
         """Return the jobs in the order in which they are tried at that time."""
         ...
 
-    def order_changes(self) -> bool:
-        """Return whether the order can change while nothing but time passes."""
+    def next_reorder(self, jobs: Sequence[Job], now: float) -> float:
+        """Return when the order of these jobs can change next though nothing but time passes; inf: never."""
         ...
 
     def claims(self, job: Job) -> tuple[Claim, ...]:

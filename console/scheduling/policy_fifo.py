@@ -1,5 +1,6 @@
 """First come, first served on nodes, with conservative backfill or without."""
 
+import math
 from collections.abc import Sequence
 
 from connectors.model import Snapshot
@@ -26,9 +27,9 @@ class FifoPolicy:
         """Return the jobs by submission."""
         return sorted(jobs, key=lambda job: (submit_of(job), job.number, job.key))
 
-    def order_changes(self) -> bool:
-        """Return False: submission is for ever."""
-        return False
+    def next_reorder(self, jobs: Sequence[Job], now: float) -> float:  # noqa: ARG002 - the protocol's
+        """Return inf: submission is for ever."""
+        return math.inf
 
     def claims(self, job: Job) -> tuple[Claim, ...]:
         """Return what one task of the job counts in."""

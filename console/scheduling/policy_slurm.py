@@ -86,9 +86,13 @@ class SlurmPolicy:
         before = min(1.0, max(0.0, -since) / most)
         return said + weight * (min(1.0, max(0.0, now - since) / most) - before)
 
-    def order_changes(self) -> bool:
-        """Return whether age changes the order: until it is saturated all rise alike."""
-        return bool(self.rules.weight_age) and math.isfinite(self.rules.max_age_s)
+    def next_reorder(self, jobs: Sequence[Job], now: float) -> float:
+        """Return when the next job's age is saturated: until then all rise alike."""
+        if not self.rules.weight_age:
+            return math.inf
+        since = (job.eligible if job.eligible is not None else job.submit for job in jobs)
+        full = (one + self.rules.max_age_s for one in since if one is not None)
+        return min((one for one in full if one > now), default=math.inf)
 
     def claims(self, job: Job) -> tuple[Claim, ...]:
         """Return what one task of the job counts in: QOS, association, accounts, licences."""

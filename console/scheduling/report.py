@@ -10,6 +10,7 @@ from console.scheduling.forecast import Forecast, Group, JobForecast, Preempted,
 from console.scheduling.limits import full
 from console.scheduling.play import MAX_TASKS, Result, Run
 from console.scheduling.profile import EPSILON
+from console.scheduling.shortsight import BOOKED
 from console.scheduling.world import World
 
 _MOST_FREES = 20
@@ -39,6 +40,10 @@ def make_forecast(world: World, results: Sequence[Result], horizon_s: float, bas
     hours = [_gpu_hours(result, horizon_s) for result in results]
     held = sum(value for one in hours for _job, value in one) / len(hours)
     notes = list(dict.fromkeys(world.notes))
+    if world.has_history:
+        notes.append(
+            _("run times are drawn from history: only the first {count} in line keep a place").format(count=BOOKED)
+        )
     if any(result.cut_short for result in results):
         notes.append(_("the cluster is too busy to be played to the end: later starts are missing"))
     if any(job.tasks > MAX_TASKS for job in world.cluster.pending):
@@ -158,13 +163,7 @@ def _holders(world: World, number: int, amount: float) -> tuple[str, ...]:
     """Return the running jobs in the counter, soonest end first, until their ends make enough room."""
     room = world.policy.counters.all[number].limit - world.used[number]
     found: list[str] = []
-    holders = [
-        (job.end, job.number, job.id, held)
-        for job in world.cluster.running
-        for which, held in world.claims[job.key]
-        if which == number and math.isfinite(job.end)
-    ]
-    for _end, _number, name, held in sorted(holders):
+    for _end, _number, name, held in world.holders(number):
         if room + EPSILON >= amount or len(found) >= _MOST_FREES:
             break
         found.append(name)

@@ -8,12 +8,12 @@ EASY backfill does for one job and Slurm for all.
 import heapq
 
 from console.scheduling.limits import full
-from console.scheduling.play import REORDER_S, Entry, Play
+from console.scheduling.play import Entry, Play
 from console.scheduling.profile import EPSILON, Demand
 from console.scheduling.world import World
 
 BOOKED = 16
-_SMALL = 40  # queues up to this length are planned whenever something changed, longer ones every bf_interval
+_SMALL = 40  # queues up to this length are planned whenever something changed, longer ones every bf_interval or two
 _Failed = dict[tuple[int, int, Demand], list[tuple[int, float]]]
 
 
@@ -50,8 +50,7 @@ class ShortSighted(Play):
     def look_at_order(self) -> None:
         """Sort the queue, and again later if time changes it."""
         self.queue = self._sorted()
-        if self.policy.order_changes() and len(self.queue) > 1:
-            self._at(self.now + REORDER_S, "order")
+        self._watch_order()
 
     def _pass(self) -> None:
         for _again in range(200):
@@ -61,7 +60,8 @@ class ShortSighted(Play):
                 break
             self.queue = self._sorted()  # who was stopped waits again
         self.queue = [entry for entry in self.queue if entry.left]
-        self.next_pass = self.now if len(self.queue) <= _SMALL else self.now + self.planning.interval_s
+        size = min(len(self.queue), self.planning.depth)
+        self.next_pass = self.now if size <= _SMALL else self.now + self.planning.interval_s * max(1.0, size / 250)
 
     def _plan(self) -> None:
         for arena in self.arenas.values():

@@ -10,7 +10,7 @@ import heapq
 import math
 
 from console.scheduling.limits import full
-from console.scheduling.play import REORDER_S, Booking, Entry, Play, Result
+from console.scheduling.play import Booking, Entry, Play, Result
 from console.scheduling.profile import EPSILON
 from console.scheduling.shortsight import ShortSighted
 from console.scheduling.world import World
@@ -57,11 +57,14 @@ class Conservative(Play):
     def begin(self) -> None:
         """Plan for the first time."""
         self._replan()
+        self._watch_order()
 
     def step(self, early: list[int], freed: set[int], woken: list[Entry]) -> None:
         """Start what is due and plan on."""
         self.started = 0
-        changed = bool(early or woken) or any(self.parked.get(counter) for counter in freed)
+        changed = bool(early or woken)
+        if not changed and not self.replan_s:  # a short queue: cheap enough to get the order exactly right
+            changed = any(self.parked.get(counter) for counter in freed)
         if (self.stale or changed) and self.now >= self.next_replan:
             self._replan()
             return
@@ -74,7 +77,7 @@ class Conservative(Play):
         self._unpark(freed)
         self._loosen()
         self._extend()
-        if self.must_replan:
+        if self.must_replan or (self.stale and self.now >= self.next_replan):
             self._replan()
         elif self.stale:
             self._wake(self.next_replan)
@@ -86,8 +89,7 @@ class Conservative(Play):
         self.frontier = 0
         if before != [entry.job.key for entry in self.queue]:
             self.stale = True
-        else:
-            self._at(self.now + max(REORDER_S, self.replan_s), "order")
+        self._watch_order()
 
     def _replan(self) -> None:
         """Drop all bookings and plan in order; again after a preemption, which changes the ground."""
@@ -99,8 +101,6 @@ class Conservative(Play):
         self.stale = self.must_replan
         self.must_replan = False
         self.next_replan = self.now + self.replan_s
-        if self.policy.order_changes() and len(self.queue) > 1:
-            self._at(self.now + max(REORDER_S, self.replan_s), "order")
 
     @property
     def replan_s(self) -> float:
@@ -241,10 +241,8 @@ class Conservative(Play):
                 self._start(entry, booking.nodes, booked=True)
                 self._look_again_at(entry)
                 continue
-            end = booking.start + entry.job.limit_s
-            entry.arena.unbook(booking.nodes, booking.start, end, entry.job.demand, self.now)
             self._park(entry, blocked)
-            self.stale = True
+            self.stale = True  # its room is given back when everything is planned anew
 
     def _look_again_at(self, entry: Entry) -> None:
         if entry.left:

@@ -14,8 +14,7 @@ from console.scheduling.report import make_forecast
 from console.scheduling.simulator import simulate
 from console.scheduling.world import make_world
 
-_MOST_PLAYED = 20_000  # rows times seeds: beyond it fewer seeds are played, and `Forecast.seeds` says how many
-_FEWEST_SEEDS = 3
+_MOST_PLAYED = 2_500  # jobs times seeds: beyond it fewer seeds are played, and `Forecast.seeds` says how many
 
 
 def forecast(
@@ -54,6 +53,6 @@ def _forecast(snapshot: Snapshot, estimates: Estimates, horizon_s: float, seeds:
     jobs = len(world.cluster.pending) + len(world.cluster.running)
     count = 1
     if world.has_history:
-        count = max(1, min(seeds, max(_FEWEST_SEEDS, _MOST_PLAYED // max(1, jobs))))
+        count = max(1, min(seeds, _MOST_PLAYED // max(1, jobs)))
     results = [simulate(world, seed, horizon_s) for seed in range(count)]
     return make_forecast(world, results, horizon_s, basis(estimates, world.cluster))

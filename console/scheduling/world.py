@@ -31,7 +31,19 @@ class World:
     used: list[float]
     arenas: dict[str | None, Arena]
     notes: list[str]
+    _holders: dict[int, list[tuple[float, tuple[int, int], str, float]]] | None = None
     spans: dict[tuple[int, Demand], list[float]] = field(default_factory=dict)
+
+    def holders(self, counter: int) -> list[tuple[float, tuple[int, int], str, float]]:
+        """Return end, number, id and amount of the running jobs that a counter holds, soonest end first."""
+        if self._holders is None:
+            self._holders = {}
+            for job in self.cluster.running:
+                for number, amount in self.claims[job.key] if math.isfinite(job.end) else ():
+                    self._holders.setdefault(number, []).append((job.end, job.number, job.id, amount))
+            for found in self._holders.values():
+                found.sort()
+        return self._holders.get(counter, [])
 
     @property
     def has_history(self) -> bool:

@@ -28,9 +28,9 @@ def node(name: str, gpus: float = 8, model: str = "a100", **more: object) -> dic
     }  # fmt: skip
 
 
-def job(id: str, gpus: float = 8, hours: float = 1, nodes: int = 1, **more: object) -> dict[str, object]:
+def job(name: str, /, gpus: float = 8, hours: float = 1, nodes: int = 1, **more: object) -> dict[str, object]:
     row: dict[str, object] = {
-        "id": id, "key": id, "name": f"job-{id}", "user": "ana", "team": "vision", "state": "pending",
+        "id": name, "key": name, "name": f"job-{name}", "user": "ana", "team": "vision", "state": "pending",
         "reason_raw": "Priority", "queue": "partition:train", "bound_by": ["partition:train"], "priority": 1000.0,
         "submit_time": at(-1), "eligible_time": at(-1), "time_limit_s": hours * HOUR, "gpus": gpus, "nodes": nodes,
         "gpus_per_node": gpus / nodes, "tasks": 1,
@@ -38,10 +38,10 @@ def job(id: str, gpus: float = 8, hours: float = 1, nodes: int = 1, **more: obje
     return {**row, **more}
 
 
-def running(id: str, on: str | list[str], gpus: float = 8, hours: float = 1, ran: float = 0.0, **more: object):
+def running(name: str, /, on: str | list[str], gpus: float = 8, hours: float = 1, ran: float = 0.0, **more: object):
     names = [on] if isinstance(on, str) else on
     return job(
-        id,
+        name,
         gpus,
         hours,
         len(names),
@@ -89,9 +89,9 @@ def fifo(backfill: bool = True) -> FifoRules:
     return FifoRules(backfill=backfill)
 
 
-def start_hours(forecast, id: str) -> float | None:
+def start_hours(forecast, name: str) -> float | None:
     """Hours from now to the start of a job; None if it doesn't start."""
-    one = next(j for j in forecast.jobs if j.id == id)
+    one = next(j for j in forecast.jobs if j.id == name)
     return None if one.start_p50 is None else (one.start_p50 - NOW).total_seconds() / 3600
 
 

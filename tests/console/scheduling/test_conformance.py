@@ -32,7 +32,7 @@ def case_snapshot(case):
             priority=float(one["priority"]),
             cpus=64.0 * one["nodes"],
             slurm_licenses=",".join(f"{name}:1" for name in one.get("licenses", ())) or None,
-        )  # fmt: skip
+        )
         for one in jobs
     ]
     licences = {name: (float(count), 0.0) for name, count in case.get("licenses", {}).items()}

@@ -51,18 +51,18 @@ def at_sample(number: int):
     now = sample["t"]
     pending = {row[0]: row for row in sample["pending"]}
     rows = []
-    for id, spec in SPEC.items():
-        start, end, where, priority = ACTUAL[id]
+    for name, spec in SPEC.items():
+        start, end, where, priority = ACTUAL[name]
         moment = NOW + timedelta(seconds=spec["submit"] - now)
         more = {
-            "priority": float(pending[id][3]) if id in pending else priority, "user": spec["user"],
+            "priority": float(pending[name][3]) if name in pending else priority, "user": spec["user"],
             "submit_time": moment, "eligible_time": moment,
         }  # fmt: skip
         gpus, hours = spec["gpus_per_node"] * spec["nodes"], spec["limit_s"] / 3600
-        if id in pending:
-            rows.append(job(id, gpus, hours, spec["nodes"], **more))
+        if name in pending:
+            rows.append(job(name, gpus, hours, spec["nodes"], **more))
         elif end is None or end > now:
-            rows.append(running(id, parse_hostlist(where), gpus, hours, ran=(now - start) / 3600, **more))
+            rows.append(running(name, parse_hostlist(where), gpus, hours, ran=(now - start) / 3600, **more))
     rules = slurm(bf_interval_s=3.0, bf_continue=True)
     return now, snapshot([node(f"gpu{n:02}") for n in range(1, 7)], rows, rules=rules)
 
@@ -71,7 +71,7 @@ def differences(number: int) -> list[float]:
     now, snap = at_sample(number)
     plan = plan_now(make_world(snap, Estimates()))
     said = {row[0]: since(row[1]) for row in DATA["samples"][number]["pending"]}
-    return [plan[id][0] - (when - now) for id, when in said.items() if when is not None]
+    return [plan[name][0] - (when - now) for name, when in said.items() if when is not None]
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -90,7 +90,7 @@ def test_over_all_samples_four_in_five_estimates_are_within_one_bf_resolution():
 def test_with_the_true_run_times_the_next_three_starts_are_those_that_happened(number):
     now, snap = at_sample(number)
     result = simulate(make_world(snap, Known()), 0, 600.0)
-    ours = {id: starts[0][0] + now for id, starts in result.starts.items() if starts}
-    after = sorted((start, id) for id, (start, _end, _where, _priority) in ACTUAL.items() if start and start > now)
-    for start, id in after[:3]:
-        assert ours[id] == pytest.approx(start, abs=3.0), id
+    ours = {name: starts[0][0] + now for name, starts in result.starts.items() if starts}
+    after = sorted((start, name) for name, (start, _end, _where, _priority) in ACTUAL.items() if start and start > now)
+    for start, name in after[:3]:
+        assert ours[name] == pytest.approx(start, abs=3.0), name

@@ -2,7 +2,7 @@
 
 import math
 
-import polars as pl
+import msgspec
 import pytest
 from scheduling_world import HOUR, INF, NOW, at, fifo, frame, job, node, running, slurm, snapshot, start_hours
 
@@ -11,8 +11,8 @@ from connectors.rules import SlurmAssociation, SlurmPartition, SlurmQos
 from console.scheduling.whatif import forecast
 
 
-def one(found, id):
-    return next(job for job in found.jobs if job.id == id)
+def one(found, name):
+    return next(job for job in found.jobs if job.id == name)
 
 
 def train_qos(limit=8.0, **more):
@@ -136,7 +136,7 @@ def test_drained_nodes_take_nothing_new():
 def test_a_job_that_is_too_large_never_starts_and_says_why():
     rows = [job("1", 16, 1, 1), job("2", 8, 1, gpu_model="h100"), job("3", 24, 1, 3), job("4", 8, 1, constraint="ib&x")]
     found = forecast(snapshot([node("n1"), node("n2")], rows))
-    assert all(one(found, id).never and one(found, id).start_p50 is None for id in "1234")
+    assert all(one(found, name).never and one(found, name).start_p50 is None for name in "1234")
     assert "h100" in one(found, "2").why
 
 
@@ -150,7 +150,7 @@ def test_limits_of_partition_and_job_say_never():
         job("5", 4, 1, slurm_qos="normal", reason_raw="InvalidQOS"),
     ]
     found = forecast(snapshot([node("n1"), node("n2"), node("n3")], rows, rules=slurm(partitions=partitions)))
-    assert [one(found, id).never for id in "12345"] == [True, True, True, False, True]
+    assert [one(found, name).never for name in "12345"] == [True, True, True, False, True]
     assert one(found, "1").binding == "limit"
     assert start_hours(found, "4") == 0
 
@@ -230,6 +230,28 @@ def test_preemption_by_qos_stops_the_cheapest_victim_and_requeues_it():
     assert not off.preempted
 
 
+def test_a_booked_job_waits_on_if_the_quota_went_to_a_job_that_could_start_before():
+    rows = [
+        running("1", "n1", 8, 1),
+        job("2", 8, 1, priority=9.0, gpu_model="h100", **in_train()),
+        job("3", 8, 3, priority=1.0, gpu_model="a100", **in_train()),
+    ]
+    snap = snapshot([node("n1", model="h100"), node("n2")], rows, rules=slurm(qos=(train_qos(),)))
+    found = forecast(snap)
+    assert start_hours(found, "3") == 0
+    assert start_hours(found, "2") == 3
+
+
+def test_preemption_does_not_reach_into_a_reservation():
+    qos = (SlurmQos(name="low", preempt_mode="requeue"), SlurmQos(name="key", preempt=("low",)))
+    rules = slurm(qos=qos, preempt_type="preempt/qos", preempt_mode=("REQUEUE",))
+    kept = {"name": "m", "start_time": at(2), "end_time": at(3), "nodelist": ["n1"]}
+    rows = [running("1", "n1", 8, 2, slurm_qos="low"), job("2", 8, 4, slurm_qos="key")]
+    found = forecast(snapshot([node("n1")], rows, rules=rules, reservations=[kept]))
+    assert not found.preempted
+    assert start_hours(found, "2") == 3
+
+
 def test_order_is_tier_then_priority_then_submission():
     partitions = (SlurmPartition(name="train"), SlurmPartition(name="key", priority_tier=9))
     rows = [
@@ -240,7 +262,7 @@ def test_order_is_tier_then_priority_then_submission():
         job("4", 8, 1, priority=1.0, queue="partition:key", slurm_partition="key"),
     ]
     found = forecast(snapshot([node("n1", partitions=["train", "key"])], rows, rules=slurm(partitions=partitions)))
-    assert [start_hours(found, id) for id in "4231"] == [1, 2, 3, 4]
+    assert [start_hours(found, name) for name in "4231"] == [1, 2, 3, 4]
 
 
 def test_fifo_without_backfill_blocks_what_is_behind():
@@ -290,8 +312,6 @@ def test_fragments_do_not_add_up_a18():
 def test_rules_without_enforcement_limit_nothing_and_say_so():
     rows = [running("1", "n1", 8, 3, **in_train()), job("2", 4, 1, **in_train())]
     rules = slurm(qos=(train_qos(),))
-    import msgspec
-
     loose = msgspec.structs.replace(rules, enforce=())
     found = forecast(snapshot([node("n1"), node("n2")], rows, rules=loose))
     assert start_hours(found, "2") == 0
@@ -342,4 +362,3 @@ def test_an_empty_cluster_is_no_error():
     found = forecast(snapshot([], []))
     assert found.jobs == ()
     assert found.utilization_ratio is None
-    assert isinstance(pl.DataFrame(), pl.DataFrame)

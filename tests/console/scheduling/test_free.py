@@ -1,7 +1,7 @@
 """What a shape can get now."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling_world import at, node, running, snapshot
 
@@ -36,6 +36,7 @@ def test_a_block_has_at_least_one_gpu():
         largest_gang(snapshot([node("n1")], []), 0)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=5), st.integers(1, 8))
 def test_blocks_never_hold_more_than_is_free(held, size):
     nodes = [node(f"n{i}") for i in range(len(held))]

@@ -6,8 +6,23 @@ import pytest
 from scheduling_world import HOUR, NOW, at, fifo, job, node, running, slurm, snapshot, start_hours
 
 from connectors.change import (
-    AddNodes, Cancel, Drain, Hold, Release, RemoveNodes, Requeue, Reserve, Reshape, Resume, SetPriority, SetQuota,
-    StartQueue, StopQueue, Submit, Unreserve, UsePolicy,
+    AddNodes,
+    Cancel,
+    Drain,
+    Hold,
+    Release,
+    RemoveNodes,
+    Requeue,
+    Reserve,
+    Reshape,
+    Resume,
+    SetPriority,
+    SetQuota,
+    StartQueue,
+    StopQueue,
+    Submit,
+    Unreserve,
+    UsePolicy,
 )  # fmt: skip
 from connectors.errors import BadWords, NotFound
 from connectors.rules import FifoRules, SlurmAssociation, SlurmPartition, SlurmQos
