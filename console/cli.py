@@ -241,7 +241,9 @@ def get(
         request.check()
         readings = await engine.read_all()
         readable(readings)
-        rows.show(common, await rows.collect(engine, readings, request), request)
+        as_text = not (common.json or common.json_lines or common.csv or common.parquet)
+        found = await rows.collect(engine, readings, request, derived=as_text and not columns)
+        rows.show(common, found, request)
 
     _run(common, answer)
 

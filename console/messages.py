@@ -4,6 +4,7 @@ Only msgspec and the standard library: the first frame is drawn from these befor
 """
 
 from datetime import datetime
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -270,15 +271,19 @@ def encode(message: Any) -> bytes:
     return msgspec.msgpack.encode(message)
 
 
-_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
-_events: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
+@cache
+def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Return the decoder of a kind of message; made when first needed, since making one costs milliseconds."""
+    return msgspec.msgpack.Decoder(kind)
 
 
 def decode_request(data: bytes) -> Request:
     """Return the request; msgspec's own errors for anything else."""
-    return _requests.decode(data)
+    request: Request = _decoder(Request).decode(data)
+    return request
 
 
 def decode_event(data: bytes) -> Event:
     """Return the event; msgspec's own errors for anything else."""
-    return _events.decode(data)
+    event: Event = _decoder(Event).decode(data)
+    return event

@@ -76,8 +76,11 @@ class ClusterRows(msgspec.Struct, frozen=True, kw_only=True):
     error: GpudeckError | None = None
 
 
-async def collect(engine: Engine, readings: Sequence[Reading], request: Request) -> list[ClusterRows]:
-    """Return the rows of each cluster. A failing history is raised: `--last` without it would be a wrong answer."""
+async def collect(engine: Engine, readings: Sequence[Reading], request: Request, *, derived: bool) -> list[ClusterRows]:
+    """Return the rows of each cluster, with derived columns if they are asked for or named in the request.
+
+    A failing history is raised: `--last` without it would be a wrong answer.
+    """
     from console.filters import parse_filter, sort
 
     wanted = parse_filter(request.where)
@@ -86,7 +89,7 @@ async def collect(engine: Engine, readings: Sequence[Reading], request: Request)
         if reading.snapshot is None:
             found.append(ClusterRows(cluster=reading.cluster, error=reading.error))
             continue
-        frame = await _frame(engine, reading.snapshot, request)
+        frame = await _frame(engine, reading.snapshot, request, derived=derived)
         frame = wanted.apply(frame)
         if request.sort:
             frame = sort(frame, request.sort)
@@ -96,7 +99,7 @@ async def collect(engine: Engine, readings: Sequence[Reading], request: Request)
     return found
 
 
-async def _frame(engine: Engine, snapshot: "Snapshot", request: Request) -> "pl.DataFrame":
+async def _frame(engine: Engine, snapshot: "Snapshot", request: Request, *, derived: bool) -> "pl.DataFrame":
     import polars as pl
 
     if request.table != "jobs":
@@ -109,17 +112,12 @@ async def _frame(engine: Engine, snapshot: "Snapshot", request: Request) -> "pl.
         known = snapshot.jobs.select("key")
         fresh = ended.join(known, on="key", how="anti")
         snapshot = snapshot.with_tables(jobs=pl.concat([snapshot.jobs, fresh], how="diagonal"))
-    if not (request.mentions(_DERIVED) or _wants_text(request)):
+    if not (derived or request.mentions(_DERIVED)):
         return snapshot.jobs
     from console.derived import derive
 
     forecast = await engine.forecast(cluster) if request.mentions(_FORECAST_COLUMNS) else None
     return derive(snapshot, forecast)
-
-
-def _wants_text(request: Request) -> bool:
-    """Return whether the default columns, which hold derived ones, will be shown."""
-    return not request.columns
 
 
 def show(common: Any, found: Sequence[ClusterRows], request: Request) -> None:

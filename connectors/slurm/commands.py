@@ -4,7 +4,7 @@ A refresh asks for jobs, nodes, partitions and reservations; what changes slowly
 accounting, licences, topology) is asked with it, in the same script, at most once in SLOW_S seconds.
 
 `squeue -O` is used because only it has the TRES, the eligible time, the exit code and the array fields. Fields end with
-US (0x1f); those that hold free text end with a fence instead, which begins with RS (0x1e) and holds the refresh's
+US (0x1f); those that hold free text end with a fence instead, which stands between RS (0x1e) and holds the refresh's
 nonce, so a name may hold any byte. `scontrol show node` is used rather than sinfo, which repeats a node for each of
 its partitions and leaves out nodes that are in none. Excluded nodes are known to `squeue -o` only.
 """
@@ -69,7 +69,7 @@ _SPEC = re.compile(r"([A-Za-z_-]+):(?:\.?[0-9]*)([^,]*)(?:,|$)")
 
 def squeue(nonce: str) -> tuple[str, ...]:
     """Return the command that lists all jobs which slurmctld knows, ended ones too, arrays folded."""
-    fence = f"\x1e{nonce}"
+    fence = f"\x1e{nonce}\x1e"
     plain = [f"{field}:{US}" for field in PLAIN_FIELDS[:-1]]
     fields = [*plain, *(f"{field}:{fence}" for field in (PLAIN_FIELDS[-1], *FREE_FIELDS))]
     return ("squeue", "-h", "-a", "--local", "--noconvert", "-t", "all", "-S", "i", "-O", ",".join(fields))
@@ -82,7 +82,7 @@ def sacct(nonce: str, since: datetime) -> tuple[str, ...]:
     """
     start = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return (
-        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "--noconvert", "-S", start, f"--delimiter={US}{nonce}",
+        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "--noconvert", "-S", start, f"--delimiter={US}{nonce}{US}",
         "-o", ",".join(HISTORY_FIELDS),
     )  # fmt: skip
 

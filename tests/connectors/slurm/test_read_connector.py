@@ -50,7 +50,7 @@ class FakeShell:
         for name in names:
             answer = self.instead.get(name, self.raw.answers[name])
             head, tail = f"\n{nonce} begin {name}\n".encode(), f"\n{nonce} end {name} {answer.code}\n".encode()
-            out += head + old.sub(b"\x1e" + nonce.encode(), answer.out) + tail
+            out += head + old.sub(b"\x1e" + nonce.encode() + b"\x1e", answer.out) + tail
             err += head + answer.err + tail
         return ShellAnswer(code=0, out=out, err=err)
 

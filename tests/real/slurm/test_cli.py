@@ -1,5 +1,6 @@
 """The command line against a real Slurm: what a person sees agrees with Slurm's own tools, and changes are real."""
 
+import json
 import re
 
 import pytest
@@ -8,17 +9,22 @@ HOSTILE_EXPLAINED = 10
 QUOTAS = "format=name,grptres"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def scenario(slurm):
+    """Submit the scenario once; tests that change it come last and take `fresh`."""
+    return slurm.scenario()
+
+
+@pytest.fixture
+def fresh(slurm):
     return slurm.scenario()
 
 
 def native_jobs(slurm):
     """Return id to what squeue says; folded arrays are one row, under the id that scontrol takes (without `%2`)."""
-    answer = slurm.run(
-        "root", ["squeue", "-h", "-t", "all", "-o", "%i\x1f%T\x1f%u\x1f%a\x1f%P\x1f%q\x1f%D\x1f%j"], check=True
-    )
-    rows = [line.split("\x1f") for line in answer.stdout.splitlines()]
+    form = "\x1e\x1e%i\x1f%T\x1f%u\x1f%a\x1f%P\x1f%q\x1f%D\x1f%j"
+    answer = slurm.run("root", ["squeue", "-h", "-t", "all", "-o", form], check=True)
+    rows = [row.removesuffix("\n").split("\x1f") for row in answer.stdout.split("\x1e\x1e")[1:]]
     return {re.sub(r"%\d+", "", row[0]): row[1:] for row in rows}
 
 
@@ -69,10 +75,10 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def explained(slurm, tmp_path_factory):
+def explained(slurm, scenario, tmp_path_factory):
     from conftest import Deck
 
-    deck, jobs = Deck(slurm, tmp_path_factory.mktemp("deck")), slurm.scenario()
+    deck, jobs = Deck(slurm, tmp_path_factory.mktemp("deck")), scenario
     ids = {row["name"]: row["id"] for row in deck.rows("jobs", "--where", "state:pending")}
     return {name: deck.json("explain", ids[name]) for name in EXPECTED if name in jobs}
 
@@ -102,26 +108,6 @@ def test_whatif_quota_and_reserve_answer(deck, scenario):
     assert reserve["changed"]["jobs"]
     submit = deck.json("whatif", "submit gpus=8 hours=1 queue=train")
     assert any(shift["word"] == "new" for shift in submit["difference"]["jobs"])
-
-
-def test_a_quota_is_changed_seen_undone_and_audited(slurm, deck, scenario):
-    def limit():
-        return slurm.run("root", ["sacctmgr", "-nP", "show", "qos", "train", QUOTAS], check=True).stdout.strip()
-
-    assert limit() == "train|gres/gpu=24"
-    done = deck("do", "quota qos:train gpus=28", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert limit() == "train|gres/gpu=28"
-    slurm.wait_for("start of lm-ablate", lambda: slurm.states()[scenario["lm-ablate"].id][0] == "RUNNING", 30)
-    (entry,) = deck.json("audit")
-    assert entry["outcome"] == "verified"
-    assert deck("undo", entry["receipt"], "--yes").returncode == 0
-    assert limit() == "train|gres/gpu=24"
-    assert deck("undo", entry["receipt"], "--yes").returncode == 2
-    assert deck("audit", "--verify").returncode == 0
-    log = deck.folder / "state/audit/audit.jsonl"
-    log.write_text(log.read_text().replace("limit 24", "limit 25").replace('"value":28', '"value":29', 1))
-    assert deck("audit", "--verify").returncode == 7
 
 
 @pytest.mark.parametrize(
@@ -156,38 +142,6 @@ def test_somebody_elses_job_is_refused(slurm, deck, scenario):
     assert slurm.states()[victim][0] == "PENDING"
 
 
-def test_the_word_must_be_typed(slurm, deck, scenario):
-    change = "quota qos:low gpus=5"
-    assert deck("do", change, stdin="something\n").returncode == 2
-    assert deck("do", change, stdin="").returncode == 2
-    assert deck("do", change, "--dry-run").returncode == 0
-    answer = slurm.run("root", ["sacctmgr", "-nP", "show", "qos", "low", QUOTAS], check=True)
-    assert answer.stdout.strip() == "low|"
-    assert deck("do", change, stdin="qos:low\n").returncode == 0
-
-
-def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, deck):
-    slurm.reset()
-    names = slurm.hostile()
-    assert len(names) == HOSTILE_EXPLAINED
-    rows = {row["id"]: row for row in deck.rows("jobs", "--where", "user:mira")}
-    for job, name in names.items():
-        assert rows[str(job)]["name"] == name
-        filtered = deck.rows("jobs", "--where", f"id:{job}")
-        assert [row["name"] for row in filtered] == [name]
-        assert deck.json("explain", str(job))["job"] == str(job)
-        plain = deck("explain", str(job)).stdout
-        assert "\x1b" not in plain
-        assert plain.splitlines()[0].startswith("opsadmin")
-    plain = deck("get", "jobs").stdout
-    assert "\x1b" not in plain
-    assert {line.split()[0] for line in plain.splitlines()} >= {str(job) for job in names}, "one line a job"
-    for job in names:
-        answer = deck("do", f"cancel {job}", "--yes")
-        assert answer.returncode == 0, answer.stderr
-    assert all(state not in {"PENDING", "RUNNING"} for job, (state, _reason) in slurm.states().items() if job in names)
-
-
 def test_a_capture_answers_like_the_cluster(slurm, deck, scenario):
     folder = deck.folder / "capture"
     assert deck("capture", str(folder)).returncode == 0
@@ -205,6 +159,67 @@ def test_a_capture_answers_like_the_cluster(slurm, deck, scenario):
     assert len(deck.rows("jobs", "--captured", str(redacted))) == len(live)
 
 
+def test_words_objects_and_ambiguity(deck, scenario):
+    assert deck("explain", "999999").returncode == 3
+    assert deck("do", "quota qos:nix gpus=4", "--yes").returncode == 3
+    assert deck("do", "quota train gpus=4", "--yes").returncode == 2
+    assert deck("do", "quota qos:train gpus=abc", "--yes").returncode == 2
+    assert deck("do", "quota gpus=4", "--yes").returncode == 2
+    assert deck("whatif", "nonsense").returncode == 2
+
+
+def test_the_word_must_be_typed(slurm, deck, fresh):
+    change = "quota qos:low gpus=5"
+    assert deck("do", change, stdin="something\n").returncode == 2
+    assert deck("do", change, stdin="").returncode == 2
+    assert deck("do", change, "--dry-run").returncode == 0
+    answer = slurm.run("root", ["sacctmgr", "-nP", "show", "qos", "low", QUOTAS], check=True)
+    assert answer.stdout.strip() == "low|"
+    assert deck("do", change, stdin="qos:low\n").returncode == 0
+
+
+def test_a_quota_is_changed_seen_undone_and_audited(slurm, deck, fresh):
+    def limit():
+        return slurm.run("root", ["sacctmgr", "-nP", "show", "qos", "train", QUOTAS], check=True).stdout.strip()
+
+    assert limit() == "train|gres/gpu=24"
+    done = deck("do", "quota qos:train gpus=28", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert limit() == "train|gres/gpu=28"
+    slurm.wait_for("start of lm-ablate", lambda: slurm.states()[fresh["lm-ablate"].id][0] == "RUNNING", 30)
+    (entry,) = deck.json("audit")
+    assert entry["outcome"] == "verified"
+    assert deck("undo", entry["receipt"], "--yes").returncode == 0
+    assert limit() == "train|gres/gpu=24"
+    assert deck("undo", entry["receipt"], "--yes").returncode == 2
+    assert deck("audit", "--verify").returncode == 0
+    log = deck.folder / "state/audit/audit.jsonl"
+    log.write_text(log.read_text().replace("limit 24", "limit 25").replace('"value":28', '"value":29', 1))
+    assert deck("audit", "--verify").returncode == 7
+
+
+def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, deck):
+    slurm.reset()
+    names = slurm.hostile()
+    assert len(names) == HOSTILE_EXPLAINED
+    rows = {row["id"]: row for row in deck.rows("jobs", "--where", "user:mira")}
+    for job, name in names.items():
+        assert rows[str(job)]["name"] == name
+        part = re.split(r"[\x1b\n]", name)[0]
+        filtered = deck.rows("jobs", "--where", f"name:{json.dumps(part, ensure_ascii=False)} id:{job}")
+        assert [row["name"] for row in filtered] == [name]
+        plain = deck("explain", str(job)).stdout
+        assert "\x1b" not in plain
+        assert plain.splitlines()[0].startswith("opsadmin")
+    plain = deck("get", "jobs").stdout
+    assert "\x1b" not in plain
+    assert {line.split()[0] for line in plain.splitlines()} >= {str(job) for job in names}, "one line a job"
+    for job in names:
+        answer = deck("do", f"cancel {job}", "--yes")
+        assert answer.returncode == 0, answer.stderr
+    assert all(state not in {"PENDING", "RUNNING"} for job, (state, _reason) in slurm.states().items() if job in names)
+
+
 def test_doctor_and_clusters(deck, slurm):
     assert deck("doctor").returncode == 0
     (row,) = deck.json("clusters")
@@ -220,12 +235,3 @@ def test_doctor_and_clusters(deck, slurm):
         assert answer.returncode == 4
         assert answer.stdout == ""
         assert "Unable to contact slurm controller" in answer.stderr
-
-
-def test_words_objects_and_ambiguity(deck, scenario):
-    assert deck("explain", "999999").returncode == 3
-    assert deck("do", "quota qos:nix gpus=4", "--yes").returncode == 3
-    assert deck("do", "quota train gpus=4", "--yes").returncode == 2
-    assert deck("do", "quota qos:train gpus=abc", "--yes").returncode == 2
-    assert deck("do", "quota gpus=4", "--yes").returncode == 2
-    assert deck("whatif", "nonsense").returncode == 2
