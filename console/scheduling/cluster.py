@@ -26,7 +26,7 @@ HOLDING_STATES = frozenset({"running", "suspended", "completing"})
 SOON_S = 60.0  # a job past its limit, or completing, is taken to end this soon
 _OWN = (
     "slurm_partition", "slurm_account", "slurm_qos", "slurm_reservation", "slurm_array_throttle", "slurm_licenses",
-    "slurm_exclusive",
+    "slurm_exclusive", "slurm_excluded_nodes", "slurm_requeue",
 )  # fmt: skip
 _COLUMNS = (
     "id", "key", "name", "user", "team", "state", "reason_raw", "queue", "bound_by", "priority", "submit_time",
@@ -74,6 +74,8 @@ class Job:
     reservation: str | None
     throttle: float | None
     licenses: str | None
+    excluded: tuple[str, ...]
+    requeue: bool | None
     number: tuple[int, int]
     placed: tuple[tuple[int, Demand], ...] = ()
     end: float = math.inf
@@ -226,6 +228,7 @@ def _job(row: dict[str, Any], largest: float, default_limit_s: dict[str, float])
         tasks=max(1, row["tasks"] or 1), preemptible=row["preemptible"], dependency=row["dependency"] or None,
         parent=row["parent_id"], reservation=row.get("slurm_reservation") or None,
         throttle=None if throttle is None else float(throttle), licenses=row.get("slurm_licenses") or None,
+        excluded=tuple(row.get("slurm_excluded_nodes") or ()), requeue=row.get("slurm_requeue"),
         number=number_of(row["id"]),
     )  # fmt: skip
 

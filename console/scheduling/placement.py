@@ -36,7 +36,16 @@ class Places:
 
     def of(self, job: Job) -> Where:
         """Return where the job may run, whole or not, free or not."""
-        key = (job.partitions, job.model, job.constraint, job.requested, job.demand, job.nodes, job.reservation)
+        key = (
+            job.partitions,
+            job.model,
+            job.constraint,
+            job.requested,
+            job.excluded,
+            job.demand,
+            job.nodes,
+            job.reservation,
+        )
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._find(job, len(self._known))
@@ -58,6 +67,11 @@ class Places:
             else:
                 mask = mask & wanted
                 problem = problem or _none(mask, _("no node has the features {text}"), job.constraint)
+        if job.excluded:
+            mask = mask & np.array([name not in set(job.excluded) for name in cluster.names], dtype=np.bool_)
+            problem = problem or _none(
+                mask, _("every node open to it is excluded by the job itself: {text}"), job.excluded
+            )
         if job.requested:
             pinned = np.array([name in set(job.requested) for name in cluster.names], dtype=np.bool_)
             if len(job.requested) >= job.nodes:

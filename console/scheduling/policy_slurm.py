@@ -145,7 +145,7 @@ class SlurmPolicy:
             return None
         mode = self._mode(victim)
         if mode == "REQUEUE":
-            return "requeue"
+            return "cancel" if victim.requeue is False else "requeue"
         return "cancel" if mode == "CANCEL" else None
 
     def _tier_of(self, job: Job) -> int:

@@ -73,7 +73,10 @@ def make_world(snapshot: Snapshot, estimates: Estimates) -> World:
     places = Places(cluster, partition_nodes)
     alive = alive_by_id(cluster)
     gates = {job.key: gate_of(job, cluster, policy, places, alive) for job in cluster.pending}
-    claims = {job.key: policy.claims(job) + _throttle(job, policy) for job in (*cluster.running, *cluster.pending)}
+    throttles = _throttles(cluster)
+    claims = {
+        job.key: policy.claims(job) + _throttle(job, policy, throttles) for job in (*cluster.running, *cluster.pending)
+    }
     world = World(snapshot.meta.cluster, cluster, policy, estimates, places, gates, claims, [], _arenas(cluster), notes)
     world.used = _used(snapshot, world)
     _forbid_what_never_fits(world)
@@ -87,12 +90,30 @@ def _take_whole_nodes(cluster: Cluster, exclusive: frozenset[str]) -> None:
             job.demand = job.demand._replace(whole=True)
 
 
-def _throttle(job: Job, policy: Policy) -> tuple[Claim, ...]:
+def _base(job: Job) -> str:
+    return job.parent or job.id.partition("_")[0]
+
+
+def _throttles(cluster: Cluster) -> dict[str, float]:
+    """Return how many tasks of each array may run at once.
+
+    Only the pending rest states its `%k`; where it does not, but the system says that it binds, as many run as may.
+    """
+    found: dict[str, float] = {}
+    for job in cluster.pending:
+        if job.throttle:
+            found[_base(job)] = job.throttle
+        elif job.reason.startswith("JobArrayTaskLimit"):
+            found[_base(job)] = max(1.0, float(sum(_base(one) == _base(job) for one in cluster.running)))
+    return found
+
+
+def _throttle(job: Job, policy: Policy, throttles: dict[str, float]) -> tuple[Claim, ...]:
     """Return the claim on the array's own `%k`, shared by its running tasks and its pending rest."""
-    if job.throttle is None or job.throttle <= 0:
+    base = _base(job)
+    if base not in throttles:
         return ()
-    base = job.parent or job.id.partition("_")[0]
-    claim = policy.counters.claim(("throttle", base), f"throttle:{base}", _("tasks at once"), job.throttle, 1.0)
+    claim = policy.counters.claim(("throttle", base), f"throttle:{base}", _("tasks at once"), throttles[base], 1.0)
     return (claim,) if claim else ()
 
 

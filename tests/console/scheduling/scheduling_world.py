@@ -14,6 +14,7 @@ HOUR = 3600.0
 OWN = {
     "slurm_partition": pl.String, "slurm_account": pl.String, "slurm_qos": pl.String, "slurm_reservation": pl.String,
     "slurm_array_throttle": pl.Float64, "slurm_licenses": pl.String,
+    "slurm_excluded_nodes": pl.List(pl.String), "slurm_requeue": pl.Boolean,
 }  # fmt: skip
 
 

@@ -194,18 +194,30 @@ def test_held_closed_and_dependent_jobs():
     assert start_hours(found, "8") == 3
 
 
-def test_an_array_runs_as_many_tasks_as_its_throttle_lets():
+@pytest.mark.parametrize("stated", [2, None])
+def test_an_array_runs_as_many_tasks_as_its_throttle_lets(stated):
     rows = [
-        running("6_0", "n1", 1, 2, parent_id="6", slurm_array_throttle=2.0),
-        running("6_1", "n1", 1, 3, parent_id="6", slurm_array_throttle=2.0),
-        job("6_[2-5%2]", 1, 2, key="6", parent_id="6", tasks=4, slurm_array_throttle=2.0),
-    ]
+        running("6_0", "n1", 1, 2, parent_id="6"),
+        running("6_1", "n1", 1, 3, parent_id="6"),
+        job(
+            "6_[2-5%2]", 1, 2, key="6", parent_id="6", tasks=4, slurm_array_throttle=stated,
+            reason_raw="JobArrayTaskLimit",
+        ),
+    ]  # fmt: skip
     found = forecast(snapshot([node("n1")], rows))
     task = one(found, "6_[2-5%2]")
     assert task.binding == "throttle"
+    assert task.frees == ("6_0",)
     assert task.start_p50 == at(2)
     assert found.waits.jobs == 4
     assert found.waits.p95_s == pytest.approx(6 * HOUR)  # starts at 2, 3, 4, 5, submitted an hour ago
+
+
+def test_nodes_that_a_job_excludes_are_not_its_own():
+    rows = [job("1", 8, 1, slurm_excluded_nodes=["n1"]), job("2", 8, 1, slurm_excluded_nodes=["n1", "n2"])]
+    found = forecast(snapshot([node("n1"), node("n2")], rows))
+    assert one(found, "1").nodes == ("n2",)
+    assert one(found, "2").never
 
 
 def test_preemption_by_qos_stops_the_cheapest_victim_and_requeues_it():
@@ -216,7 +228,7 @@ def test_preemption_by_qos_stops_the_cheapest_victim_and_requeues_it():
     )
     rows = [
         running("1", "n1", 8, 5, ran=1, slurm_qos="low"),
-        running("2", "n2", 4, 5, ran=2, slurm_qos="low"),
+        running("2", "n2", 4, 5, ran=2, slurm_qos="low", slurm_requeue=True),
         running("3", "n2", 4, 9, slurm_qos="normal"),
         job("4", 4, 1, slurm_qos="key"),
     ]
@@ -225,6 +237,7 @@ def test_preemption_by_qos_stops_the_cheapest_victim_and_requeues_it():
     assert start_hours(found, "4") == 0
     assert [(stopped.id, stopped.by) for stopped in found.preempted] == [("2", "4")]
     assert found.preempted[0].lost_gpu_s == 4 * 2 * HOUR
+    assert found.waits.jobs == 1
     off = forecast(snapshot([node("n1"), node("n2")], rows, rules=slurm(qos=qos)))
     assert start_hours(off, "4") == 4 - 1  # job 2 ran 2 of its 5 h; it has 3 left
     assert not off.preempted
