@@ -116,6 +116,7 @@ async def until(pilot: Pilot[int], met: object, seconds: float = 60.0) -> None:
 
 def own_fonts(svg: str) -> str:
     """Return the picture without fonts from elsewhere: it names fonts that a reader has, and asks no server."""
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
     return re.sub(r"font-family: ?[^;]*;", f"font-family: {FONTS};", svg)
 

@@ -295,13 +295,13 @@ async def cluster(app: "ConsoleApp", step: str) -> None:
 async def describe(app: "ConsoleApp", _argument: str) -> None:
     """Show everything that is known of what stands under the cursor."""
     shown = app.view
-    if isinstance(shown, Fleet):
+    found = shown.row()
+    if isinstance(shown, Fleet) and found is None:
         name = shown.cluster()
         if name in app.store.statuses:
             status = app.store.statuses[name]
             await app.open_panel(lambda: app.panel.cluster(status))
         return
-    found = shown.row()
     if found is not None:
         title, row = found
         await app.open_panel(lambda: app.panel.describe(title, row))

@@ -1,8 +1,9 @@
 """The fleet: one row a cluster, worst first, and below it what needs a person."""
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import msgspec
 from textual.app import ComposeResult
 
 from connectors.text import _, plural
@@ -38,7 +39,7 @@ NEEDS = (
     Column(key="sev", title=lambda: _("SEV"), width=7, most=9),
     Column(key="age", title=lambda: _("AGE"), width=4, align="right"),
     Column(key="cluster", title=lambda: _("CLUSTER"), width=7, most=14),
-    Column(key="what", title=lambda: _("WHAT"), width=30, flex=True),
+    Column(key="what", title=lambda: _("WHAT"), width=48, flex=True),
     Column(key="who", title=lambda: _("WHO"), width=7, most=14, rank=1),
     Column(key="next", title=lambda: _("NEXT"), width=8, most=30, rank=2),
 )
@@ -318,6 +319,14 @@ class Fleet(View):
         if not self.needs_table.has_focus or not 0 <= self.needs_table.cursor < len(self.needs):
             return None
         return self.needs[self.needs_table.cursor]
+
+    def row(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the whole of the thing under the cursor of the lower table."""
+        need = self.need()
+        if need is None:
+            return None
+        fields = {**msgspec.structs.asdict(need), "objects": list(need.objects)}
+        return _("NEEDS A PERSON on {cluster}").format(cluster=safe(need.cluster)), fields
 
     def cluster(self) -> str | None:
         """Return the cluster that the cursor stands on, or that the thing under it belongs to."""

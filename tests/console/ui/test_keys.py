@@ -421,3 +421,13 @@ async def test_keys_typed_ahead_go_where_they_are_meant():
         await keys(pilot)
         assert app.view.sieve.text == "user:ana"
         assert asked(link, Propose) == []
+
+
+async def test_describe_shows_in_full_what_the_lists_cut():
+    async with console(size=(80, 24)) as (app, pilot, _link):
+        await keys(pilot, "tab", "down", "d")
+        assert "3 jobs wait for a job that failed (DependencyNeverSatisfied)" in " ".join(text(app).split())
+        check_rules(app)
+        await keys(pilot, "escape", "1", "d")
+        assert "no GPU telemetry: nvidia-smi is not on the nodes" in text(app)
+        check_rules(app)
