@@ -29,8 +29,12 @@ def native_jobs(slurm):
 
 
 def test_jobs_agree_with_squeue_job_for_job(slurm, deck, scenario):
-    ours = {row["id"]: row for row in deck.rows("jobs")}
-    native = native_jobs(slurm)
+    for _ in range(8):  # slurmctld forgets ended jobs at times of its own: hold the two against each other at rest
+        before = native_jobs(slurm)
+        ours = {row["id"]: row for row in deck.rows("jobs")}
+        native = native_jobs(slurm)
+        if native == before:
+            break
     assert set(ours) == set(native)
     for job, (state, user, account, partition, qos, nodes, name) in native.items():
         row = ours[job]
@@ -154,7 +158,7 @@ def test_a_capture_answers_like_the_cluster(slurm, deck, scenario):
     redacted = deck.folder / "redacted"
     assert deck("capture", str(redacted), "--redact").returncode == 0
     text = b"".join(path.read_bytes() for path in redacted.rglob("*") if path.is_file())
-    for word in (b"mira", b"vlm-eval", b"language", b"opsadmin"):
+    for word in (b"mira", b"vlm-eval", b"language", b"kenji"):
         assert word not in text, word
     assert len(deck.rows("jobs", "--captured", str(redacted))) == len(live)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 import pytest
@@ -15,6 +15,8 @@ from bed import SlurmBed
 from connectors.errors import Unreachable, Unsupported
 from connectors.model import Snapshot
 from connectors.slurm import SlurmConnector
+
+Read = TypeVar("Read")
 
 
 def connector(slurm: SlurmBed, user: str = "opsadmin", **settings: Any) -> SlurmConnector:
@@ -37,11 +39,24 @@ def native(slurm: SlurmBed, *argv: str) -> list[list[str]]:
     return [line.split("\x1f") for line in done.stdout.splitlines()]
 
 
+async def while_nothing_moves(
+    ask: Callable[[], list[list[str]]], read: Callable[[], Awaitable[Read]]
+) -> tuple[list[list[str]], Read]:
+    """Return what Slurm's tool says and what was read, taken while the tool said the same before and after."""
+    for _ in range(8):
+        before = ask()
+        mine = await read()
+        if ask() == before:
+            return before, mine
+    raise AssertionError("the cluster does not come to rest")
+
+
 async def test_jobs_agree_with_squeue_job_for_job(slurm: SlurmBed, bed: SlurmConnector) -> None:
     slurm.scenario()
-    snapshot = await snapshot_of(bed)
     asked = "%i\x1f%u\x1f%a\x1f%P\x1f%q\x1f%T\x1f%D\x1f%V\x1f%N\x1f%Q"
-    rows = native(slurm, "squeue", "-h", "-a", "-t", "all", "-o", asked)
+    rows, snapshot = await while_nothing_moves(
+        lambda: native(slurm, "squeue", "-h", "-a", "-t", "all", "-S", "i", "-o", asked), lambda: snapshot_of(bed)
+    )
     assert snapshot.gaps == ()
     assert len(rows) == len(snapshot.jobs) > 30
     mine = {row["id"]: row for row in snapshot.jobs.to_dicts()}
@@ -117,12 +132,10 @@ async def test_writable_follows_the_role(slurm: SlurmBed, user: str, queue: str,
 async def test_history_agrees_with_sacct(slurm: SlurmBed, bed: SlurmConnector) -> None:
     slurm.scenario()
     since = datetime.now(UTC) - timedelta(hours=6)
-    frame = await bed.history(since)
     start = since.strftime("%Y-%m-%dT%H:%M:%S")
     asked = "JobID,State,End,NNodes"
-    rows = native(
-        slurm, "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", start, "--delimiter=\x1f", "-o", asked
-    )
+    argv = ("env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-P", "-n", "-S", start, "--delimiter=\x1f", "-o", asked)
+    rows, frame = await while_nothing_moves(lambda: native(slurm, *argv), lambda: bed.history(since))
     ended = [row for row in rows if row[2] not in {"Unknown", "None"} and int(row[2]) >= since.timestamp()]
     mine = sorted((row["id"], row["state_raw"], str(int(row["end_time"].timestamp()))) for row in frame.to_dicts())
     assert mine == sorted((job, state, end) for job, state, end, _nodes in ended)
