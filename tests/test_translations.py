@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from babel.messages.mofile import read_mo
 from babel.messages.pofile import read_po
 
 from connectors import text
+from connectors.notation import cells
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = ROOT / "console/locale/gpudeck.pot"
@@ -81,6 +83,20 @@ def test_the_compiled_catalogue_is_that_of_the_text(catalogue):
         compiled = read_mo(file)
     written = {forms(entry.id): forms(entry.string) for entry in catalogue if entry.id}
     assert {forms(entry.id): forms(entry.string) for entry in compiled if entry.id} == written
+
+
+@pytest.mark.parametrize("module", ["jobs", "screens.fleet", "screens.nodes", "screens.quotas", "screens.changes"])
+def test_titles_fit_their_columns(module):
+    from console.ui.widgets.table import Column
+
+    shown = vars(import_module(f"console.ui.{module}")).values()
+    columns = [one for value in shown if isinstance(value, tuple) for one in value if isinstance(one, Column)]
+    assert columns
+    try:
+        text.use_language("zh_CN")
+        assert [(one.key, one.title()) for one in columns if cells(one.title()) > one.width] == []
+    finally:
+        text.use_language("en")
 
 
 def test_a_language_is_chosen_at_run_time():
