@@ -180,10 +180,14 @@ class Arena:
 
 
 def _bucket(length: float) -> float:
-    """Return the largest 900 s x 2^n up to length (limits often are just that): bounds for it hold for longer jobs."""
+    """Return the largest 900 s x 2^n or 1350 s x 2^n up to length: bounds for it hold for longer jobs.
+
+    1, 2, 3, 4, 6, 8, 12, 24 and 48 h are of that form, so for most limits bounds are exact.
+    """
     if length <= 1 or math.isinf(length):
         return 0.0 if length <= 1 else length
-    return math.ldexp(900.0, math.frexp(length / 900.0)[1] - 1)
+    mantissa, exponent = math.frexp(length / 900.0)
+    return math.ldexp(1350.0 if mantissa >= 0.75 else 900.0, exponent - 1)
 
 
 class _Walk:
@@ -192,7 +196,9 @@ class _Walk:
     def __init__(self, arena: Arena, heap: list[Bound], demand: Demand, length: float, now: float) -> None:
         self.arena = arena
         self.heap = heap
+        self.plan = arena.plan
         self.demand = demand
+        self.whole = demand.whole
         self.length = length
         self.when = now
         self.popped: list[Bound] = []
@@ -233,7 +239,8 @@ class _Walk:
         self.first[node] = self._sort_in(node), self.when
 
     def _sort_in(self, node: int) -> float:
-        earliest = self.arena.earliest(node, self.demand, self.length, self.when)
+        needed = self.arena.needs(node, self.demand) if self.whole else self.demand
+        earliest = self.plan[node].earliest(needed, self.length, self.when)
         if earliest <= self.when:
             self.ready.append(node)
         else:
