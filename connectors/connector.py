@@ -1,7 +1,7 @@
 """The protocol that every connector speaks, what it says of itself, and how connectors are found.
 
 A connector is a class with the methods of `Connector`, named in the entry-point group `gpudeck.connectors` under its
-system's name. Third parties add one by shipping such an entry point; `tests/contract.py` is the suite that it must pass.
+system's name. Third parties add one by shipping such an entry point; `tests/contract.py` is the suite it must pass.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -113,7 +113,7 @@ class Connector(Protocol):
         ...
 
     def interpret(self, raw: Raw) -> "Snapshot":
-        """Return what the raw answers mean; what can't be read becomes a gap. Pure. Malformed if nothing can be read."""
+        """Return what the raw answers mean; what can't be read becomes a gap. Pure. Malformed if nothing is left."""
         ...
 
     def observe(self) -> AsyncIterator["Snapshot"]:

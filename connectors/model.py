@@ -57,8 +57,9 @@ NODES: Schema = {
 GPUS: Schema = {
     "cluster": pl.String, "node": pl.String, "index": pl.Int32, "uuid": pl.String, "model": pl.String,
     "memory_total_bytes": pl.Float64, "memory_used_bytes": pl.Float64, "utilization_ratio": pl.Float64,
-    "sm_active_ratio": pl.Float64, "tensor_active_ratio": pl.Float64, "power_w": pl.Float64, "power_limit_w": pl.Float64,
-    "temperature_c": pl.Float64, "throttle": WORDS, "ecc_uncorrected": pl.Int64, "row_remap": pl.Enum(REMAP_STATES),
+    "sm_active_ratio": pl.Float64, "tensor_active_ratio": pl.Float64, "power_w": pl.Float64,
+    "power_limit_w": pl.Float64, "temperature_c": pl.Float64, "throttle": WORDS,
+    "ecc_uncorrected": pl.Int64, "row_remap": pl.Enum(REMAP_STATES),
     "xid": pl.Int32, "xid_time": TIME, "nvlink_ok": pl.Boolean, "mig_profile": pl.String, "mig_parent": pl.String,
     "processes": pl.List(
         pl.Struct({"pid": pl.Int64, "user": pl.String, "memory_bytes": pl.Float64, "name": pl.String})

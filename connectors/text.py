@@ -33,6 +33,11 @@ def plural(one: str, many: str, count: int) -> str:
     return _current.ngettext(one, many, count)
 
 
+def weekday(day: int) -> str:
+    """Return the short name of a day of the week, Monday being 0 (`datetime.weekday`)."""
+    return (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))[day]
+
+
 def language_from_environment() -> str | None:
     """Return the language that GPUDECK_LANG asks for, or None: the environment's locale then decides."""
     return os.environ.get("GPUDECK_LANG") or None

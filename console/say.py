@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from connectors.change import Expectation, Plan, Receipt
 from connectors.notation import cells, cut, format_age, format_human_duration, safe_text
-from connectors.text import _, plural
+from connectors.text import _, plural, weekday
 from console.messages import AuditEntry, Proposal
 from console.scheduling.forecast import GroupChange, JobShift, Waits, WhatIf
 from console.triage.diagnosis import Diagnosis, Finding
@@ -20,7 +20,7 @@ def when(value: datetime | None, *, now: datetime | None = None) -> str:
     days = (local.date() - here.date()).days
     if days == 0:
         return local.strftime("%H:%M")
-    return local.strftime("%a %H:%M") if 0 < days < 7 else local.strftime("%m-%d %H:%M")
+    return f"{weekday(local.weekday())} {local:%H:%M}" if 0 < days < 7 else local.strftime("%m-%d %H:%M")
 
 
 def duration(seconds: float | None) -> str:
@@ -142,16 +142,23 @@ def _groups(title: str, groups: Sequence[GroupChange]) -> list[str]:
     def started(waits: Waits) -> str:
         return f"{waits.started}/{waits.jobs}"
 
+    group_words = {"better": _("better"), "worse": _("worse"), "same": _("same")}
     rows = [(title, _("STARTED"), _("AFTER"), _("P50 BEFORE"), _("AFTER"), _("CHANGE"), "")]
     for group in moved:
         spans = _spans(group.before.p50_s, group.after.p50_s)
-        rows.append((safe_text(group.name), started(group.before), started(group.after), *spans, _(group.word)))
+        rows.append(
+            (safe_text(group.name), started(group.before), started(group.after), *spans, group_words[group.word])
+        )
     return ["", *columns(rows, right=(1, 2, 3, 4, 5))]
 
 
 def _shifts(shifts: Sequence[JobShift], limit: int = 12) -> list[str]:
     if not shifts:
         return []
+    shift_words = {
+        "sooner": _("sooner"), "later": _("later"), "starts": _("starts"), "starts no more": _("starts no more"),
+        "new": _("new"),
+    }  # fmt: skip
     rows = [(_("JOB"), _("NAME"), _("TEAM"), _("GPUS"), _("BEFORE"), _("AFTER"), _("SHIFT"), "")]
     for shift in shifts[:limit]:
         gpus = "?" if shift.gpus is None else f"{shift.gpus:g}"
@@ -159,7 +166,7 @@ def _shifts(shifts: Sequence[JobShift], limit: int = 12) -> list[str]:
         rows.append(
             (
                 shift.id, cut(safe_text(shift.name), 28), safe_text(shift.team or "?"), gpus, when(shift.start_before),
-                when(shift.start_after), span, _(shift.word),
+                when(shift.start_after), span, shift_words[shift.word],
             )
         )  # fmt: skip
     lines = ["", *columns(rows, right=(3, 4, 5, 6))]

@@ -110,5 +110,9 @@ def open_console(call: ConsoleCall) -> int:
     wanted = begin.clusters or tuple(cluster.name for cluster in config.clusters)
     last = tuple(status for status in load_last() if status.cluster in wanted)
     return run(
-        lambda: EngineLink(begin), last=last, theme=call.theme or config.theme, ascii_only=call.ascii or config.ascii
+        lambda: EngineLink(begin),
+        last=last,
+        language=language,
+        theme=call.theme or config.theme,
+        ascii_only=call.ascii or config.ascii,
     )

@@ -82,8 +82,8 @@ def sacct(nonce: str, since: datetime) -> tuple[str, ...]:
     """
     start = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return (
-        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "--noconvert", "-S", start, f"--delimiter={US}{nonce}{US}",
-        "-o", ",".join(HISTORY_FIELDS),
+        "env", "TZ=UTC0", "sacct", "-a", "-D", "-X", "-p", "-n", "--noconvert", "-S", start,
+        f"--delimiter={US}{nonce}{US}", "-o", ",".join(HISTORY_FIELDS),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from connectors.notation import format_bytes, format_hostlist, format_human_duration, safe_text
-from connectors.text import _, plural
+from connectors.text import _, plural, weekday
 
 _NAME_CELLS = 60
 _TEXT_CELLS = 160
@@ -60,7 +60,7 @@ def clock(moment: datetime | None, now: datetime) -> str:
     if local.date() == today.date():
         return local.strftime("%H:%M")
     if abs((local.date() - today.date()).days) < 7:
-        return local.strftime("%a %H:%M")
+        return f"{weekday(local.weekday())} {local:%H:%M}"
     return local.strftime("%m-%d %H:%M" if local.year == today.year else "%Y-%m-%d %H:%M")
 
 

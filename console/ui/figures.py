@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta, tzinfo
 
 from connectors.notation import format_age, format_human_duration
-from connectors.text import _
+from connectors.text import _, weekday
 
 Cell = tuple[str, str]  # text, tone
 UNKNOWN: Cell = ("?", "base")
@@ -63,10 +63,6 @@ def span(seconds: float | None) -> str:
     return format_human_duration(round(seconds / 60) * 60 if abs(seconds) >= 600 else max(0.0, seconds))
 
 
-def _weekday(day: int) -> str:
-    return (_("Mon"), _("Tue"), _("Wed"), _("Thu"), _("Fri"), _("Sat"), _("Sun"))[day]
-
-
 def clock(when: datetime, zone: tzinfo | None = None) -> str:
     """Return `21:07:18` in the user's zone."""
     return f"{when.astimezone(zone):%H:%M:%S}"
@@ -81,7 +77,7 @@ def moment(when: datetime | None, now: datetime, zone: tzinfo | None = None) -> 
         return f"{local:%H:%M}"
     distance = abs(local - today)
     if distance < timedelta(days=6):
-        return f"{_weekday(local.weekday())} {local:%H:%M}"
+        return f"{weekday(local.weekday())} {local:%H:%M}"
     if distance < timedelta(days=180):
         return f"{local:%m-%d %H:%M}"
     return f"{local:%Y-%m-%d}"

@@ -27,7 +27,7 @@ COLUMNS = (
     Column(key="why", title=lambda: _("WHY"), width=34, flex=True),
     Column(key="wait", title=lambda: _("WAIT"), width=4, align="right"),
     Column(key="start", title=lambda: _("START P50/90"), width=12, align="right", rank=4),
-    Column(key="start50", title=lambda: _("START"), width=5, most=9, align="right"),
+    Column(key="start50", title=lambda: _("START"), width=5, most=10, align="right"),
 )
 
 ORDERS = ("line", "problems", "wait", "gpus", "name")

@@ -89,7 +89,7 @@ async def test_a_job_is_found_where_it_is(make):
     engine = make(a={"jobs": ["1", "2"]}, b={"jobs": ["2", "3"]}, c={"fails": True})
     readings = await engine.read_all()
     assert find_in_all(readings, "3")[0] == "b"
-    with pytest.raises(Ambiguous, match="2 on a.*2 on b"):
+    with pytest.raises(Ambiguous, match=r"2 on a.*2 on b"):
         find_in_all(readings, "2")
     with pytest.raises(Unreachable):
         find_in_all(readings, "9")

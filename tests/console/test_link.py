@@ -8,7 +8,19 @@ import pytest
 
 from console.link import EngineLink
 from console.messages import (
-    AskAudit, AuditList, Begin, ClusterStatus, EngineDown, EngineUp, ExplainJob, Failed, Frames, Propose, Proposal, Commit, Committed,
+    AskAudit,
+    AuditList,
+    Begin,
+    ClusterStatus,
+    Commit,
+    Committed,
+    EngineDown,
+    EngineUp,
+    ExplainJob,
+    Failed,
+    Frames,
+    Proposal,
+    Propose,
 )  # fmt: skip
 from console.wire import decode_frame
 

@@ -282,9 +282,7 @@ async def test_what_takes_a_moment_is_waited_for(cluster) -> None:
         found = await readings()
         return snapshot(**limit(28.0)) if slurm.readings >= 4 else found
 
-    receipt = await apply(
-        planned("quota qos:train gpus=28"), shell=slurm, reread=slowly, pauses_s=(0, 0, 0, 0, 0)
-    )
+    receipt = await apply(planned("quota qos:train gpus=28"), shell=slurm, reread=slowly, pauses_s=(0, 0, 0, 0, 0))
     assert receipt.outcome == "verified"
     assert slurm.readings == 4
 
