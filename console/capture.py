@@ -11,7 +11,6 @@ from console.engine import Engine
 async def save(engine: Engine, folder: Path, *, redact: bool) -> list[str]:
     """Save each cluster into a folder of its own below `folder`; returns a line for each. Raises if none answered."""
     from connectors.raw import save_raw
-
     from console.redact import redacted
 
     lines, failures = [], []
