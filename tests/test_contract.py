@@ -1,6 +1,7 @@
 """The embedded demo clusters keep the contract of connectors. Others: see `contract.py`."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,6 +12,8 @@ from contract import Bed, ConnectorContract, ReadingContract, resolved  # noqa: 
 
 from connectors.change import verb  # noqa: E402 - the same
 from connectors.raw import save_raw  # noqa: E402 - the same
+
+RECORDED = Path(__file__).resolve().parent / "recorded/slurm"
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +81,9 @@ async def test_the_suite_finds_what_is_wrong(name):
     frame = snapshot.table(table).with_columns(wrong)
     with pytest.raises(AssertionError):
         check(ReadingContract(), snapshot.with_tables(**{table: frame.drop("cluster")}))
+
+
+class TestSlurmCaptured(ReadingContract):
+    @pytest.fixture
+    def bed(self):
+        return Bed(system="slurm", cluster="halcyon", settings={"host": "login"}, captured=RECORDED / "22.05-live")

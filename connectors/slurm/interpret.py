@@ -49,6 +49,21 @@ _AFFECTS = {
     "user": ("meta.user",),
 }
 STALE = "stale:"
+# how an answer looks that is one: what else came out of the command is said as a gap, never read as "nothing there"
+_LOOKS = {
+    "config": r"Configuration data",
+    "assoc_mgr": r"Current Association Manager state",
+    "qos": r"Name\|",
+    "assoc": r"(Cluster|Account)\|",
+    "sshare": r"\s*Account\|",
+    "sprio": r"\s*\d+\|",
+    "admin": r"[^|\n]+\|[^|\n]*\|",
+    "excluded": r"\d+ ",
+    "reservation": r"ReservationName=|No reservations",
+    "sdiag": r"\*+\s+sdiag output",
+    "licenses": r"LicenseName=|No licenses",
+    "date": r"\d+(\.[%\w]+)?$",
+}
 
 
 def failure(name: str, answer: Answer) -> str:
@@ -104,6 +119,7 @@ class _Reading:
         """Return an answer's text; None, and a gap, where it failed."""
         answer = self.raw.answers.get(name)
         if answer is None:
+            self.gap(name, "there is no answer", _AFFECTS.get(name, ()))
             return None
         stale = self.raw.notes.get(STALE + name)
         if stale is not None:
@@ -111,7 +127,12 @@ class _Reading:
         if answer.code != 0:
             self.gap(name, failure(name, answer), _AFFECTS.get(name, ()))
             return None
-        return decode(answer.out)
+        text = decode(answer.out)
+        looks = _LOOKS.get(name)
+        if looks is not None and text.strip() and re.match(looks, text.strip()) is None:
+            self.gap(name, f"not what Slurm prints: {text.strip()[:60]!r}", _AFFECTS.get(name, ()))
+            return None
+        return text
 
     def gap(self, name: str, reason: str, affects: tuple[str, ...], since: datetime | None = None) -> None:
         answer = self.raw.answers.get(name)
