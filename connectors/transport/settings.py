@@ -8,9 +8,12 @@ import msgspec
 
 from connectors.errors import BadWords
 from connectors.notation import NotationError, parse_human_duration
+from connectors.secret import Secret
 
 TRANSPORTS = ("asyncssh", "openssh", "local")
-SSH_KEYS = ("host", "user", "port", "transport", "ssh_config", "known_hosts", "identity", "connect_timeout")
+SSH_KEYS = (
+    "host", "user", "port", "transport", "ssh_config", "known_hosts", "identity", "passphrase", "connect_timeout",
+)  # fmt: skip
 
 
 class SshSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,7 @@ class SshSettings(msgspec.Struct, frozen=True, kw_only=True):
     ssh_config: Path | None = None
     known_hosts: Path | None = None
     identity: Path | None = None
+    passphrase: Secret | None = None
     connect_timeout_s: float = 15.0
 
     @property
@@ -57,6 +61,7 @@ def ssh_settings(cluster: str, table: Mapping[str, Any]) -> SshSettings:
         ssh_config=_path(cluster, table, "ssh_config"),
         known_hosts=_path(cluster, table, "known_hosts"),
         identity=_path(cluster, table, "identity"),
+        passphrase=_passphrase(cluster, table, transport),
         connect_timeout_s=15.0 if timeout is None else seconds(cluster, "connect_timeout", timeout, least=1.0),
     )
 
@@ -90,6 +95,18 @@ def seconds(cluster: str, key: str, value: object, *, least: float) -> float:
 def wrong(cluster: str, key: str, what: str, *, hint: str | None = None) -> BadWords:
     """Return the error that names a key of the config."""
     return BadWords(f"{key} of cluster {cluster}: {what}", text=key, hint=hint)
+
+
+def _passphrase(cluster: str, table: Mapping[str, Any], transport: str) -> Secret | None:
+    """Return where the passphrase of the identity is kept; only asyncssh opens keys itself."""
+    value = table.get("passphrase")
+    if value is None:
+        return None
+    if transport != "asyncssh":
+        raise wrong(cluster, "passphrase", f"it goes with transport asyncssh, not {transport}", hint="use an agent")
+    if not isinstance(value, Secret):
+        raise wrong(cluster, "passphrase", "it must be {env=…}, {keyring=…} or {command=…}")
+    return value
 
 
 def _path(cluster: str, table: Mapping[str, Any], key: str) -> Path | None:

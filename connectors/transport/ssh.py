@@ -93,6 +93,8 @@ class AsyncsshShell:
         settings = self._settings
         try:
             options = self._options()
+            if settings.passphrase is not None:
+                options["passphrase"] = await asyncio.to_thread(settings.passphrase.reveal)
             async with asyncio.timeout(settings.connect_timeout_s):
                 return await asyncssh.connect(
                     settings.host, **options, keepalive_interval=_KEEPALIVE_S, keepalive_count_max=_KEEPALIVE_MISSES

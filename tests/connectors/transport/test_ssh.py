@@ -12,7 +12,8 @@ from typing import Any
 import asyncssh
 import pytest
 
-from connectors.errors import Malformed, Unreachable
+from connectors.errors import BadWords, Malformed, Unreachable
+from connectors.secret import Secret
 from connectors.transport import Shell, open_shell
 
 
@@ -98,6 +99,24 @@ async def test_the_ssh_config_is_honoured(server: Server) -> None:
     assert shell.where == "alias"
     assert (await shell.run("echo hi", timeout_s=10)).out == b"hi\n"
     await shell.close()
+
+
+async def test_an_encrypted_key_opens_with_its_passphrase_from_where_it_is_kept(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = asyncssh.read_private_key(server.folder / "id")
+    key.write_private_key(server.folder / "id", passphrase="geheim")
+    monkeypatch.setenv("BED_PASS", "geheim")
+    shell = server.shell(passphrase=Secret(env="BED_PASS"))
+    assert (await shell.run("echo hi", timeout_s=10)).out == b"hi\n"
+    await shell.close()
+    with pytest.raises(Unreachable):
+        await server.shell().run("true", timeout_s=10)
+    monkeypatch.delenv("BED_PASS")
+    with pytest.raises(BadWords, match="BED_PASS holds no secret"):
+        await server.shell(passphrase=Secret(env="BED_PASS")).run("true", timeout_s=10)
+    with pytest.raises(BadWords, match="goes with transport asyncssh"):
+        server.shell(passphrase=Secret(env="BED_PASS"), transport="openssh")
 
 
 async def test_an_unknown_host_is_refused(server: Server) -> None:
