@@ -104,6 +104,16 @@ class Connector(Protocol):
         """Return what can be done here, as far as it is known by now."""
         ...
 
+    @property
+    def interval_s(self) -> float | None:
+        """Return the seconds between two readings of `observe` as it is now; None where the system is watched."""
+        ...
+
+    @property
+    def slowed(self) -> bool:
+        """Return whether that is longer than was asked for, because the system is slow."""
+        ...
+
     async def read(self, *, everything: bool = False) -> Raw:
         """Ask the system once and return its raw answers.
 

@@ -44,7 +44,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
     """One cluster as the engine sees it now. `since` is when `state` began; `error` is one line, made safe.
 
-    `polls` says how often it is asked (seconds), `slowed` whether that was stretched because the system is slow.
+    `interval_s` says how often it is asked now, `slowed` whether that was stretched because the system is slow.
     """
 
     cluster: str

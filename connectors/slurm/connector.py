@@ -46,6 +46,7 @@ class SlurmConnector:
         self._failed: dict[str, str] = {}
         self._reading = asyncio.Lock()
         self._capabilities: Capabilities | None = None
+        self._pause_s = settings.interval_s
 
     @classmethod
     def open(cls, cluster: str, settings: Mapping[str, Any], *, captured: Path | None = None) -> Self:
@@ -61,6 +62,16 @@ class SlurmConnector:
     def capabilities(self) -> Capabilities:
         """Return what can be done here; what may be written is known after the first snapshot."""
         return self._capabilities or capabilities(None, live=self._captured is None)
+
+    @property
+    def interval_s(self) -> float:
+        """Return the seconds between two refreshes as it is now."""
+        return self._pause_s
+
+    @property
+    def slowed(self) -> bool:
+        """Return whether refreshes take so long that they are further apart than the config says."""
+        return self._pause_s > self._settings.interval_s
 
     async def read(self, *, everything: bool = False) -> Raw:
         """Ask Slurm once, in one script; what changes slowly is asked at most once a minute and reused between."""
@@ -146,10 +157,9 @@ class SlurmConnector:
             raw = await self.read()
             yield await asyncio.to_thread(self.interpret, raw)
             took = (raw.took_ms or 0.0) / 1000
-            pause = min(
-                max(self._settings.interval_s, _SHARE * took), max(_LONGEST_INTERVAL_S, self._settings.interval_s)
-            )
-            await asyncio.sleep(max(_LEAST_INTERVAL_S, began + pause - time.monotonic()))
+            asked = self._settings.interval_s
+            self._pause_s = min(max(asked, _SHARE * took), max(_LONGEST_INTERVAL_S, asked))
+            await asyncio.sleep(max(_LEAST_INTERVAL_S, began + self._pause_s - time.monotonic()))
 
     def _live(self, what: str) -> Shell:
         if self._shell is None:

@@ -86,6 +86,16 @@ class DemoConnector:
             ),
         )  # fmt: skip
 
+    @property
+    def interval_s(self) -> float:
+        """Return the seconds between two readings."""
+        return INTERVAL_S
+
+    @property
+    def slowed(self) -> bool:
+        """Return False: a simulated cluster is never slow."""
+        return False
+
     async def read(self, *, everything: bool = False) -> Raw:  # noqa: ARG002 - nothing is reused here
         """Return the simulated cluster's answers of now. Unreachable where the state folder can't be used."""
         return await asyncio.to_thread(self._read)

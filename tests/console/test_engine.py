@@ -24,6 +24,8 @@ class Scripted:
     """A connector that answers what it was told to."""
 
     system = "scripted"
+    interval_s = 0.05
+    slowed = False
 
     def __init__(self, cluster, settings):
         self.cluster = cluster

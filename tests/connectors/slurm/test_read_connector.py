@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from recordings import live
 
-from connectors.connector import Answer, Connector
+from connectors.connector import Answer, Connector, Raw
 from connectors.errors import BadWords, Unreachable, Unsupported
 from connectors.raw import load_raw, save_raw
 from connectors.slurm import SlurmConnector, commands
@@ -278,3 +278,23 @@ def test_settings_that_are_right() -> None:
     assert (made._settings.interval_s, made._settings.timeout_s) == (30, 60)
     assert made._shell is not None
     assert made._shell.where == "ops@login1:2222"
+
+
+async def test_a_slow_system_is_asked_more_rarely_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm, _shell = connector()
+    assert (slurm.interval_s, slurm.slowed) == (10.0, False)
+    read = slurm.read
+
+    async def slow(*, everything: bool = False) -> Raw:
+        return msgspec.structs.replace(await read(everything=everything), took_ms=4000.0)
+
+    async def at_once(_seconds: float) -> None:
+        return None
+
+    monkeypatch.setattr(slurm, "read", slow)
+    monkeypatch.setattr("connectors.slurm.connector.asyncio.sleep", at_once)
+    stream = slurm.observe()
+    await anext(stream)
+    await anext(stream)
+    assert (slurm.interval_s, slurm.slowed) == (20.0, True)
+    await stream.aclose()
