@@ -1,13 +1,15 @@
 """Limits as counters: what a job counts in, how full that is, and what forbids it outright.
 
 Sources: Slurm's resource_limits.html (order of limits: partition QOS, job QOS, user association, accounts up the tree,
-partition) and job_reason_codes.html. Every Grp limit binds at its own level; of the Max limits the first one defined in
-that order rules.
+partition), job_reason_codes.html and acct_policy.c. Of one figure (a TRES, jobs, wall) the first one defined in that
+order rules: a QOS that caps gres/gpu lets its jobs past every association's cap on gres/gpu, though they count there.
+Among associations every level's Grp limits bind, and of their Max limits the nearest.
 """
 
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import polars as pl
 
@@ -30,7 +32,12 @@ class Counter:
     used: float = 0.0
 
 
-Claim = tuple[int, float]  # counter, amount
+class Claim(NamedTuple):
+    """What one task counts in a counter; it may start beyond the limit where a nearer rule binds instead of it."""
+
+    counter: int
+    amount: float
+    binds: bool = True
 
 
 class Counters:
@@ -41,7 +48,9 @@ class Counters:
         self.all: list[Counter] = []
         self._known: dict[tuple[object, ...], int] = {}
 
-    def claim(self, key: tuple[object, ...], queue: str, label: str, limit: float, amount: float) -> Claim | None:
+    def claim(
+        self, key: tuple[object, ...], queue: str, label: str, limit: float, amount: float, *, binds: bool = True
+    ) -> Claim | None:
         """Return the claim of a job on a counter, made when first asked for; None where nothing limits."""
         if math.isinf(limit) or amount <= 0:
             return None
@@ -49,7 +58,7 @@ class Counters:
         if number is None:
             number = self._known[key] = len(self.all)
             self.all.append(Counter(queue, label, limit))
-        return number, amount
+        return Claim(number, amount, binds)
 
     def number(self, key: tuple[object, ...]) -> int | None:
         """Return the counter of that key, None where no job has asked for it."""
@@ -59,10 +68,10 @@ class Counters:
 def full(
     claims: Iterable[Claim], used: list[float], limit: list[float], pledged: list[float] | None = None
 ) -> int | None:
-    """Return the first counter that the claims would overfill, `pledged` amounts added; None where all have room."""
-    for number, amount in claims:
+    """Return the first counter that binding claims would overfill, `pledged` amounts added; None where none is."""
+    for number, amount, binds in claims:
         held = used[number] if pledged is None else used[number] + pledged[number]
-        if held + amount > limit[number] + EPSILON:
+        if binds and held + amount > limit[number] + EPSILON:
             return number
     return None
 
@@ -131,27 +140,27 @@ class SlurmLimits:
             return ()
         found: list[Claim | None] = []
         levels = list(self.path(job))
+        ruled: set[str] = set()  # group figures that a QOS has defined
         for qos in self.qos_of(job):
-            queue = f"qos:{qos.name}"
-            found += self._group(job, queue, qos.grp_tres, qos.grp_jobs, (queue,))
+            figures = {"jobs": qos.grp_jobs, **qos.grp_tres}
+            found += self._group(job, f"qos:{qos.name}", figures, ruled)
+            ruled |= {name for name, limit in figures.items() if math.isfinite(limit)}
         found += self._per_user_and_account(job)
         for row in levels:
-            queue = queue_of(row)
-            found += self._group(job, queue, row.grp_tres, row.grp_jobs, (queue,))
+            found += self._group(job, queue_of(row), {"jobs": row.grp_jobs, **row.grp_tres}, ruled)
         first = next((row for row in levels if math.isfinite(row.max_jobs)), None)
         if first is not None:
-            who = f"{job.account}/{job.user}"
-            found.append(
-                self.counters.claim((queue_of(first), "jobs", who), queue_of(first), _("jobs"), first.max_jobs, 1.0)
-            )
+            key = (queue_of(first), "jobs", f"{job.account}/{job.user}")
+            binds = not any(math.isfinite(qos.max_jobs_per_user) for qos in self.qos_of(job))
+            found.append(self.counters.claim(key, queue_of(first), _("jobs"), first.max_jobs, 1.0, binds=binds))
         return tuple(claim for claim in found if claim is not None)
 
-    def _group(
-        self, job: Job, queue: str, tres: Limits, jobs: float, key: tuple[object, ...]
-    ) -> Iterator[Claim | None]:
-        for name, limit in tres.items():
-            yield self.counters.claim((*key, "tres", name), queue, name, limit, amount_of(job, name))
-        yield self.counters.claim((*key, "jobs"), queue, _("jobs"), jobs, 1.0)
+    def _group(self, job: Job, queue: str, figures: Limits, ruled: set[str]) -> Iterator[Claim | None]:
+        for name, limit in figures.items():
+            key, label, amount = (queue, "tres", name), name, amount_of(job, name)
+            if name == "jobs":
+                key, label, amount = (queue, "all", name), _("jobs"), 1.0
+            yield self.counters.claim(key, queue, label, limit, amount, binds=name not in ruled)
 
     def _per_user_and_account(self, job: Job) -> Iterator[Claim | None]:
         named: set[tuple[str, str]] = set()
@@ -166,11 +175,14 @@ class SlurmLimits:
                 label = kind.format(name=who)
                 figures = {**tres, "jobs": jobs}
                 for name, limit in figures.items():
-                    if (kind, name) in named or math.isinf(limit):
+                    if math.isinf(limit):
                         continue
-                    named.add((kind, name))
                     amount = 1.0 if name == "jobs" else amount_of(job, name)
-                    yield self.counters.claim((queue, kind, who, name), queue, f"{label}: {name}", limit, amount)
+                    yield self.counters.claim(
+                        (queue, kind, who, name), queue, f"{label}: {name}", limit, amount,
+                        binds=(kind, name) not in named,
+                    )  # fmt: skip
+                    named.add((kind, name))
 
     def forbidden(self, job: Job) -> str | None:
         """Return why the job can never start as it stands under partition, QOS and association limits."""

@@ -224,7 +224,7 @@ class Play:
                 for arena in self.arenas.values():
                     arena.release((node,), self.now, run.expected, demand)
                 early.append(node)
-        for counter, amount in run.claims:
+        for counter, amount, _binds in run.claims:
             self.used[counter] -= amount
             freed.add(counter)
 
@@ -274,7 +274,7 @@ class Play:
         end = min(expected, self.now + self.world.estimates.run_s(job, task, self.seed))
         for arena in self.arenas.values():
             arena.occupy(nodes, self.now, expected, job.demand, booked=booked and arena is entry.arena)
-        for counter, amount in entry.claims:
+        for counter, amount, _binds in entry.claims:
             self.used[counter] += amount
         entry.left -= 1
         self.started += 1

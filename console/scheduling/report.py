@@ -146,7 +146,7 @@ def _parents(world: World, keys: Sequence[str]) -> tuple[str, ...]:
 
 def _bound_by_counter(world: World, job: Job, number: int) -> tuple[str, str, tuple[str, ...]]:
     counter = world.policy.counters.all[number]
-    amount = next(amount for which, amount in world.claims[job.key] if which == number)
+    amount = next(claim.amount for claim in world.claims[job.key] if claim.counter == number)
     if counter.queue.startswith("throttle:"):
         why = _("{used} of at most {limit} tasks of its array run").format(
             used=f"{world.used[number]:g}", limit=f"{counter.limit:g}"

@@ -114,7 +114,7 @@ class ShortSighted(Play):
             return
         entry.arena.book(nodes, when, when + entry.job.limit_s, entry.job.demand)
         self.booked += 1
-        for counter, amount in entry.claims:
+        for counter, amount, _binds in entry.claims:
             self.pledged[counter] += amount
 
     def _park(self, entry: Entry, counter: int) -> None:
@@ -129,4 +129,4 @@ class ShortSighted(Play):
         while heap and room > EPSILON:
             entry = heapq.heappop(heap)[2]
             entry.parked = False
-            room -= next(amount for number, amount in entry.claims if number == counter)
+            room -= next(claim.amount for claim in entry.claims if claim.counter == counter)

@@ -189,7 +189,7 @@ class Conservative(Play):
 
     def _park(self, entry: Entry, counter: int) -> None:
         entry.parked = True
-        amount = next(amount for number, amount in entry.claims if number == counter)
+        amount = next(claim.amount for claim in entry.claims if claim.counter == counter)
         self.count += 1
         heap = self.parked.setdefault(counter, {}).setdefault(amount, [])
         heapq.heappush(heap, (entry.rank, self.count, entry))
@@ -211,7 +211,7 @@ class Conservative(Play):
         booking = Booking(entry, when, nodes)
         self.bookings[id(booking)] = booking
         self._count_tested(entry, 1)
-        for counter, amount in entry.claims:
+        for counter, amount, _binds in entry.claims:
             self.pledged[counter] += amount
         self.count += 1
         heapq.heappush(self.due, (when, self.count, booking))
@@ -224,7 +224,7 @@ class Conservative(Play):
         entry.booked -= 1
         entry.left += 1
         self._count_tested(entry, -1)
-        for counter, amount in entry.claims:
+        for counter, amount, _binds in entry.claims:
             self.pledged[counter] -= amount
 
     def _start_due(self) -> None:

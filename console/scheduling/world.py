@@ -39,7 +39,7 @@ class World:
         if self._holders is None:
             self._holders = {}
             for job in self.cluster.running:
-                for number, amount in self.claims[job.key] if math.isfinite(job.end) else ():
+                for number, amount, _binds in self.claims[job.key] if math.isfinite(job.end) else ():
                     self._holders.setdefault(number, []).append((job.end, job.number, job.id, amount))
             for found in self._holders.values():
                 found.sort()
@@ -158,7 +158,7 @@ def _used(snapshot: Snapshot, world: World) -> list[float]:
     counters = world.policy.counters
     used = [0.0] * len(counters.all)
     for job in world.cluster.running:
-        for number, amount in world.claims[job.key]:
+        for number, amount, _binds in world.claims[job.key]:
             used[number] += amount
     hidden = []
     for row in snapshot.quotas.select("queue", "resource", "model", "used").to_dicts():
@@ -185,13 +185,14 @@ def _forbid_what_never_fits(world: World) -> None:
         gate = world.gates[job.key]
         if gate.never or gate.unknown:
             continue
-        over = next(((n, a) for n, a in world.claims[job.key] if a > counters[n].limit + EPSILON), None)
+        claims = (claim for claim in world.claims[job.key] if claim.binds)
+        over = next((claim for claim in claims if claim.amount > counters[claim.counter].limit + EPSILON), None)
         if over is not None:
-            counter = counters[over[0]]
+            counter = counters[over.counter]
             world.gates[job.key] = Gate(
                 f"quota:{counter.queue}",
                 _("asks {amount} of {label}, {queue} holds at most {limit}").format(
-                    amount=f"{over[1]:g}", label=counter.label, queue=counter.queue, limit=f"{counter.limit:g}"
+                    amount=f"{over.amount:g}", label=counter.label, queue=counter.queue, limit=f"{counter.limit:g}"
                 ),
                 never=True,
             )

@@ -1,12 +1,13 @@
 """Every limit that a job counts against, with what is used, who holds it and when enough of it is free again.
 
-Slurm's chain (resource_limits): the partition's QOS, the job's own QOS, its association, and each account above; group
-limits are checked on each level, and the tightest binds. Other systems, and a Slurm that does not tell its limits, are
-read from `quotas` and `queues`, so that the same findings serve them.
+Slurm's chain (resource_limits, acct_policy.c): the partition's QOS, the job's own QOS (the other way round with
+OverPartQOS), its association, and each account above. Of one figure the first QOS that sets it rules, and no
+association is asked then; without such a QOS the group limits of all levels bind. Other systems, and a Slurm that does not tell its
+limits, are read from `quotas` and `queues`, so that the same findings serve them.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -189,14 +190,22 @@ class Limits:
         scopes = self.board.scopes(row)
         key = (scopes, user, account)
         if key not in self._chains:
-            nearer: set[tuple[str, str, str | None]] = set()
+            ruled: set[tuple[str, str, str | None]] = set()
             found: list[tuple[Cap, str, float | None]] = []
-            for scope in scopes:
-                here = [cap for cap in self.caps(scope) if not cap.inherited or cap[2:5] not in nearer]
-                nearer.update(cap[2:5] for cap in here if cap.inherited)
+            for scope in self._in_order(scopes, row):
+                here = [cap for cap in self.caps(scope) if cap.over == "queue" or cap[2:5] not in ruled]
+                ruled.update(cap[2:5] for cap in here if cap.over == "qos" or cap.inherited)
                 found.extend((cap, *self._whom(cap, user, account)) for cap in here)
             self._chains[key] = found
         return self._chains[key]
+
+    def _in_order(self, scopes: Sequence[str], row: Row) -> list[str]:
+        """Return the scopes with QOS first, the partition's before the job's own unless that one says OverPartQOS."""
+        own_qos = self.board.qos.get(row.get("slurm_qos") or "")
+        over = own_qos is not None and "OverPartQOS" in own_qos.flags
+        ranks = {True: 0 if over else 2, False: 1}
+        mine = f"qos:{row.get('slurm_qos')}"
+        return sorted(scopes, key=lambda scope: ranks[scope == mine] if scope.startswith("qos:") else 3)
 
     def _whom(self, cap: Cap, user: str, account: str) -> tuple[str, float | None]:
         if cap.per == "group":

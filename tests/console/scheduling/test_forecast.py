@@ -78,6 +78,43 @@ def test_the_parent_account_binds_and_the_sibling_frees_a04():
     assert found.start_p50 == at(5)
 
 
+TREE = (
+    SlurmAssociation(account="root"),
+    SlurmAssociation(account="vision", parent="root", grp_tres={"gres/gpu": 20.0}, grp_jobs=2.0),
+    SlurmAssociation(account="vision", user="ana", parent="vision", max_jobs=1.0),
+)
+
+
+RULING = {"grp_tres": {"gres/gpu": 24.0}, "grp_jobs": 9.0, "max_jobs_per_user": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("part", "own", "binding", "hours"),
+    [
+        ({}, {}, "quota:account:vision", 3),  # and MaxJobs of 1
+        ({}, RULING, "quota:qos:train", 1),
+        ({"grp_tres": {"gres/gpu": 40.0}}, RULING, "", 0),
+    ],
+    ids=["tree", "job-qos", "partition-qos"],
+)
+def test_of_one_figure_the_first_in_slurms_order_rules_but_all_count(part, own, binding, hours):
+    """Seen on 22.05.8: with a QOS of 24 GPUs an account of 20 held 24, with a partition's QOS of 40 both held 32."""
+    placed = {"bound_by": ["partition:train", "qos:train", "account:vision"], "slurm_account": "vision"}
+    rows = [running(str(n), f"n{n}", 8, n, slurm_qos="train", **placed) for n in (1, 2, 3)]
+    rows += [
+        job("4", 8, 1, slurm_qos="train", **placed),
+        job("5", 8, 1, slurm_qos="normal", user="bo", priority=1.0, **placed),
+    ]
+    rules = slurm(
+        qos=(SlurmQos(name="normal"), SlurmQos(name="train", **own), SlurmQos(name="cap", **part)), associations=TREE,
+        partitions=(SlurmPartition(name="train", default=True, qos="cap" if part else None),),
+    )  # fmt: skip
+    found = forecast(snapshot([node(f"n{n}") for n in range(1, 7)], rows, rules=rules))
+    assert one(found, "4").binding == binding
+    assert start_hours(found, "4") == hours
+    assert one(found, "5").binding == "quota:account:vision"  # what the QOS let past the account counts in it
+
+
 def test_gpus_are_free_but_kept_for_a_job_ahead_a01():
     nodes = [node(f"gn{n}") for n in range(11, 15)]
     rows = [

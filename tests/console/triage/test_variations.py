@@ -101,6 +101,29 @@ def test_the_partitions_qos_counts_for_every_job_in_it():
     assert "QOS cap uses 8 of its 12" in explain(snap, "1").causes[0].says
 
 
+@pytest.mark.parametrize(
+    ("flags", "qos", "reason", "says"),
+    [
+        ((), {}, "AssocGrpGRES", "account vision uses 16 of its 8"),
+        ((), {"grp_tres": {"gres/gpu": 16.0}}, "QOSGrpGRES", "QOS normal uses 16 of its 16"),
+        ((), {"grp_tres": {"gres/gpu": 16.0}}, "Resources", "QOS normal uses 16 of its 16"),
+        (("OverPartQOS",), {"grp_tres": {"gres/gpu": 20.0}}, "QOSGrpGRES", "QOS normal uses 16 of its 20"),
+    ],
+)
+def test_a_qos_lets_its_jobs_past_the_same_limit_of_accounts(flags, qos, reason, says):
+    part = SlurmPartition(name="train", qos="cap" if flags else None)
+    tree = (SlurmAssociation(account="vision", grp_tres={"gres/gpu": 8.0}),)
+    snap = snapshot(
+        [mine("8"), mine("9"), job("1", reason=reason)], nodes("gn", 1, 8),
+        rules=rules(partitions=(part,), associations=tree, qos=(
+            SlurmQos(name="normal", flags=flags, **qos), SlurmQos(name="cap", grp_tres={"gres/gpu": 17.0}),
+        )),
+    )  # fmt: skip
+    full = [cause.says for cause in explain(snap, "1").causes if cause.cause == Cause.QUOTA_FULL]
+    assert len(full) == 1
+    assert full[0].startswith(says)
+
+
 def test_a_quota_without_an_end_clears_at_no_time():
     endless = job("9", state="running", time_limit_s=float("inf"), nodelist=["gn01"])
     cause = first(
