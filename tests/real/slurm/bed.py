@@ -200,7 +200,7 @@ def start(bed: Bed, name: str, *, wait: bool = True) -> None:
                 await_ready(bed, node)
 
 
-def await_ready(bed: Bed, name: str, seconds: float = 45) -> None:
+def await_ready(bed: Bed, name: str, seconds: float = 90) -> None:
     """Wait until a daemon answers; fails at once, with its log, when it has ended instead."""
 
     def probe() -> bool:
@@ -398,7 +398,7 @@ class SlurmBed:
         """End every established SSH session; the listener goes on."""
         kill_ssh_sessions(self.bed)
 
-    def wait_for(self, what: str, probe: Callable[[], bool], seconds: float = 20) -> None:
+    def wait_for(self, what: str, probe: Callable[[], bool], seconds: float = 60) -> None:
         """Poll until `probe` holds; BedError naming `what` otherwise."""
         wait_for(what, probe, seconds, [self.dir / "log" / "slurmctld.log"])
 

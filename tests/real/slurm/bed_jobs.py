@@ -104,7 +104,7 @@ def cancel_all(bed: Bed) -> None:
             run(bed, "root", ["scancel", *ids])
         return not ids
 
-    wait_for("end of all jobs", empty, 40, [bed.dir / "log" / "slurmctld.log"])
+    wait_for("end of all jobs", empty, 90, [bed.dir / "log" / "slurmctld.log"])
 
 
 def reset(bed: Bed) -> None:
@@ -132,7 +132,7 @@ def reset(bed: Bed) -> None:
                 run(bed, "root", ["scontrol", "update", f"NodeName={node}", "State=RESUME"])
         return len(states) == len(NODES) and set(states.values()) == {"idle"}
 
-    wait_for("eight idle nodes", idle, 40, [bed.dir / "log" / "slurmctld.log"])
+    wait_for("eight idle nodes", idle, 90, [bed.dir / "log" / "slurmctld.log"])
 
 
 def submit(bed: Bed, user: str, name: str, *options: str, body: str = "exec sleep infinity") -> int:
@@ -191,8 +191,8 @@ def _running(bed: Bed) -> dict[str, Job]:
     jobs = {name: Job(submit(bed, user, name, *options), "RUNNING", "None") for user, name, options in plan}
     array = [*_on("low", "low", language, "3:00:00", "a100:1"), "--array=0-9%2", "-w", "gpu01"]
     sweep = submit(bed, "kenji", "sweep", *array)
-    _await(bed, "start of the running jobs", {**first, **jobs}, 25)
-    wait_for("start of two array tasks", lambda: len(_rows(bed, "%A", "-j", str(sweep), "-t", "R")) == 2, 15)
+    _await(bed, "start of the running jobs", {**first, **jobs}, 75)
+    wait_for("start of two array tasks", lambda: len(_rows(bed, "%A", "-j", str(sweep), "-t", "R")) == 2, 45)
     hot = [*_on("key", "key", "research", "1:00:00", "h100:8"), "-w", "gpu08"]
     jobs["key-hot"] = Job(submit(bed, "opsadmin", "key-hot", *hot), "RUNNING", "None")
     jobs["low-norequeue"] = Job(preempted, "PREEMPTED", "None")
@@ -291,7 +291,7 @@ def scenario(bed: Bed, *, timeout_job: bool = False) -> dict[str, Job]:
     jobs["requeued"] = Job(jobs["requeued"].id, "PENDING", "BeginTime")
     jobs["suspended"] = Job(jobs["suspended"].id, "SUSPENDED", "None")
     jobs |= limits | waiting
-    _await(bed, "the scenario", jobs, 120 if timeout_job else 30)
+    _await(bed, "the scenario", jobs, 150 if timeout_job else 90)
     return jobs
 
 
@@ -308,5 +308,5 @@ def hostile(bed: Bed) -> dict[int, str]:
         options = _on("interactive", "normal", "language", "1:00:00")
         jobs[submit(bed, "mira", name, *options, *(["--hold"] if index % 2 else []))] = name
     wanted = [number for index, number in enumerate(jobs) if index % 2 == 0]
-    _await(bed, "start of the hostile jobs", {str(n): Job(n, "RUNNING", "None") for n in wanted}, 20)
+    _await(bed, "start of the hostile jobs", {str(n): Job(n, "RUNNING", "None") for n in wanted}, 60)
     return jobs

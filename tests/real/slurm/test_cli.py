@@ -189,7 +189,7 @@ def test_a_quota_is_changed_seen_undone_and_audited(slurm, deck, fresh):
     done = deck("do", "quota qos:train gpus=28", "--yes")
     assert done.returncode == 0, done.stderr
     assert limit() == "train|gres/gpu=28"
-    slurm.wait_for("start of lm-ablate", lambda: slurm.states()[fresh["lm-ablate"].id][0] == "RUNNING", 30)
+    slurm.wait_for("start of lm-ablate", lambda: slurm.states()[fresh["lm-ablate"].id][0] == "RUNNING", 60)
     (entry,) = deck.json("audit")
     assert entry["outcome"] == "verified"
     assert deck("undo", entry["receipt"], "--yes").returncode == 0
