@@ -6,7 +6,8 @@ import polars as pl
 
 from connectors.change import Change, Supposition
 from connectors.model import Snapshot
-from console.scheduling.compare import compare
+from console.scheduling.cluster import HOLDING_STATES
+from console.scheduling.compare import Stopped, compare
 from console.scheduling.effects import change_snapshot
 from console.scheduling.estimates import Estimates, basis, learn
 from console.scheduling.forecast import Forecast, WhatIf
@@ -45,7 +46,20 @@ def whatif(
     changed = change_snapshot(snapshot, items)
     before = _forecast(snapshot, estimates, horizon_s, seeds)
     after = _forecast(changed, estimates, horizon_s, before.seeds)
-    return compare(before, after, items, history=estimates.known, elapsed_ms=elapsed_ms)
+    stopped = _stopped(snapshot, changed)
+    return compare(before, after, items, history=estimates.known, elapsed_ms=elapsed_ms, stopped=stopped)
+
+
+def _stopped(before: Snapshot, after: Snapshot) -> list[Stopped]:
+    """Return the jobs that hold something before the changes and not after them."""
+    holds = pl.col("state").is_in(list(HOLDING_STATES))
+    ran = (pl.lit(before.meta.taken_at) - pl.col("start_time")).dt.total_seconds().clip(lower_bound=0)
+    still = after.jobs.filter(holds)["key"].to_list()
+    gone = before.jobs.filter(holds & ~pl.col("key").is_in(still)).select(
+        "key", pl.coalesce("name", "id").alias("name"),
+        lost=(ran * pl.col("gpus") * pl.col("tasks").fill_null(1)).cast(pl.Float64),
+    )  # fmt: skip
+    return [Stopped(*row) for row in gone.iter_rows()]
 
 
 def _forecast(snapshot: Snapshot, estimates: Estimates, horizon_s: float, seeds: int) -> Forecast:

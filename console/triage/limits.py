@@ -2,8 +2,8 @@
 
 Slurm's chain (resource_limits, acct_policy.c): the partition's QOS, the job's own QOS (the other way round with
 OverPartQOS), its association, and each account above. Of one figure the first QOS that sets it rules, and no
-association is asked then; without such a QOS the group limits of all levels bind. Other systems, and a Slurm that does not tell its
-limits, are read from `quotas` and `queues`, so that the same findings serve them.
+association is asked then; without such a QOS the group limits of all levels bind. Other systems, and a Slurm that does
+not tell its limits, are read from `quotas` and `queues`, so that the same findings serve them.
 """
 
 import math

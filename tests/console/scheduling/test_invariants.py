@@ -117,7 +117,7 @@ def test_no_node_and_no_quota_is_ever_overfilled(estimates, data):
         assert top <= total + 1e-6
     for number, counter in enumerate(world.policy.counters.all):
         held = world.used[number]
-        top = most_at_once(result.runs, lambda run, n=number: sum(a for which, a in run.claims if which == n))
+        top = most_at_once(result.runs, lambda run, n=number: sum(c.amount for c in run.claims if c.counter == n))
         assert top <= max(counter.limit, held) + 1e-6
     begin = len(world.cluster.running)
     for run in result.runs[begin:]:

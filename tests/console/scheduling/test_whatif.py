@@ -25,6 +25,7 @@ from connectors.change import (
     UsePolicy,
 )  # fmt: skip
 from connectors.errors import BadWords, NotFound
+from connectors.notation import cells
 from connectors.rules import FifoRules, SlurmAssociation, SlurmPartition, SlurmQos
 from console.scheduling.effects import apply_changes, suppose
 from console.scheduling.whatif import forecast, whatif
@@ -66,7 +67,7 @@ def test_raising_the_quota_starts_the_job_that_it_held():
     assert answer.verdict == "better"
     assert words(answer) == {"2": "sooner"}
     assert answer.jobs[0].shift_s == -5 * HOUR
-    assert answer.says == "vision waits 300 min less"
+    assert answer.says == "vision waits 5h less"
     assert answer.assumed == ("quota qos:train gpus=16",)
     assert not answer.backtest.available
 
@@ -150,12 +151,38 @@ def test_hold_release_and_priority():
     rows = [running("1", "n1", 8, 2), job("2", 8, 1, priority=9.0), job("3", 8, 1, priority=1.0)]
     held = whatif(lab(*rows, nodes=1), [Hold(job="2")])
     assert words(held) == {"2": "starts no more", "3": "sooner"}
-    assert held.verdict == "better"  # that job 2 starts no more is what was asked for
+    assert held.verdict == "trade"
+    assert held.says == "job-2 no longer starts within 1d (was 14:00); job-3 starts 14:00 (was 15:00)"
     freed = whatif(apply_changes(lab(*rows, nodes=1), [Hold(job="2")]), [Release(job="2")])
     assert words(freed) == {"2": "starts", "3": "later"}
     first = whatif(lab(*rows, nodes=1), [SetPriority(job="3", value=99)])
     assert words(first) == {"2": "later", "3": "sooner"}
     assert first.verdict == "trade"
+
+
+def test_a_job_that_is_held_cancelled_or_stopped_counts_as_a_loss():
+    alone = lab(running("1", "n1", 8, 5, ran=3), job("2", 8, 1), nodes=1)
+    held = whatif(alone, [Hold(job="2")])
+    assert (held.verdict, held.says) == ("worse", "job-2 no longer starts within 1d (was 14:00)")
+    assert whatif(alone, [Cancel(job="2")]).verdict == "worse"
+    stopped = whatif(alone, [Cancel(job="1")])
+    assert stopped.verdict == "trade"
+    assert stopped.says == "job-1 is stopped, 24 GPU-hours of work are lost; vision waits 2h less"
+    assert whatif(lab(running("1", "n1", 8, 5, ran=3), nodes=1), [Cancel(job="1")]).verdict == "worse"
+
+
+def test_no_difference_is_told_with_the_figure_it_rests_on():
+    answer = whatif(lab(running("1", "n1", 8, 5), job("2", 8, 1), job("3", 99, 1)), [Hold(job="1")])
+    assert answer.verdict == "same"
+    assert answer.says == "no start moves by a minute or more: 1 of 2 waiting jobs start within 1d, as before"
+
+
+def test_jobs_that_come_or_go_make_no_team_better_or_worse():
+    snap = lab(running("1", "n1", 8, 2), job("2", 8, 1), job("3", 8, 1), nodes=1)
+    new = whatif(snap, [Submit(gpus=8, run_s=HOUR, count=5)])
+    assert "waits" not in new.says
+    assert "would start" in new.says
+    assert cells(new.says) <= 110
 
 
 def test_requeue_gives_the_node_to_the_next_and_the_job_waits_again():
