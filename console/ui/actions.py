@@ -78,6 +78,7 @@ ACTIONS: tuple[Action, ...] = (
            shown="["),
     Action(name="cluster-after", key="right_square_bracket", help=N_("next cluster"), hint=10, handler="cluster(1)",
            shown="]"),
+    Action(name="all-clusters", key="0", help=N_("all clusters"), handler="all_clusters"),
     Action(name="describe", key="d", help=N_("describe"), handler="describe"),
     Action(name="copy", key="y", help=N_("copy"), handler="copy"),
     Action(name="refresh", key="r", help=N_("refresh"), hint=8, handler="refresh"),

@@ -102,6 +102,7 @@ class ConsoleApp(App[int]):
         self.panel = Panel(self.store, self.palette)
         self.panel.display = False
         self.views["fleet"] = Fleet(self.store, self.palette)
+        yield Row(self._too_small, self.palette, id="small")
         yield self.top_row
         yield self.verdict_row
         with Container(id="body"):
@@ -184,8 +185,19 @@ class ConsoleApp(App[int]):
             row.forget()
         self.panel.forget()
 
-    def on_resize(self, _event: Resize) -> None:
-        """Lay the views out anew for the new width."""
+    def _too_small(self, _width: int) -> Line:
+        width, height = self.size
+        says = _("{width}x{height} is too small; gpudeck needs {least}")
+        least = f"{chrome.LEAST[0]}x{chrome.LEAST[1]}"
+        return ((" " + says.format(width=width, height=height, least=least), "bold"),)
+
+    def on_resize(self, event: Resize) -> None:
+        """Lay the views out anew for the new width; below the least size one line says so instead."""
+        small = event.size.width < chrome.LEAST[0] or event.size.height < chrome.LEAST[1]
+        if self._drawn and small != self.screen.has_class("-small"):
+            self.screen.set_class(small, "-small")
+            if not small:
+                self.call_after_refresh(self._take_keys)
         self._place_panel()
         self.call_after_refresh(self.refresh_view)
 
@@ -216,6 +228,15 @@ class ConsoleApp(App[int]):
         self.panel.covers = not half
         self.view.display = half
         self.panel.styles.height = max(16, (self.size.height - 3) * 3 // 5) if half else "1fr"
+
+    def _take_keys(self) -> None:
+        """Give the keys to what had them before the screen was too small to show it."""
+        if self.prompt.open:
+            self.prompt.take_keys()
+        elif self.panel.display:
+            take_keys(self.panel.page)
+        else:
+            self.view.focus_first()
 
     async def open_panel(self, panel: Callable[[], None]) -> None:
         """Show the panel after `panel` has filled it: below the list where there is room, else instead of it."""

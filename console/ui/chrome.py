@@ -8,6 +8,7 @@ from console.ui.screens.view import View
 from console.ui.state import Store, Verdict, verdict_words
 
 WIDE = 110
+LEAST = (64, 12)  # the fleet's last column is cut below this width; below this height a panel shows next to nothing
 
 
 def identity(store: Store, view: str, context: str, width: int, *, read_only: bool) -> Line:
@@ -90,7 +91,7 @@ def help_lines(scope: str, width: int) -> list[Line]:
     lines += [(), ((" " + _("KEYS EVERYWHERE"), "title"),)]
     lines += _columns([(action.key_shown, actions.words(action)) for action in everywhere], width)
     moves = [
-        ("Up Down", _("move")), ("PgUp PgDn", _("move by a screen")), ("Home End", _("first, last")),
+        ("Up Down", _("move")), ("PgUp PgDn", _("move by a screen")), ("g G", _("first, last")),
     ]  # fmt: skip
     lines += _columns(moves, width)
     lines += [(), ((" " + _("ACTIONS (a, then the letter; the change asks for a word before it is made)"), "title"),)]

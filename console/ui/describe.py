@@ -7,8 +7,8 @@ from typing import Any
 
 from connectors.text import _, plural
 from console.messages import ClusterStatus
-from console.ui.figures import age, clock, figure, moment, span
-from console.ui.lines import Line, fit, safe, wrap
+from console.ui.figures import age, clock, figure, gpu_words, moment, span
+from console.ui.lines import Line, fit, safe, width_of, wrap
 
 
 def job_words(row: Mapping[str, Any]) -> str:
@@ -17,10 +17,10 @@ def job_words(row: Mapping[str, Any]) -> str:
     owner = " / ".join(safe(row[name]) for name in ("user", "team") if row.get(name))
     if owner:
         parts.append(owner)
-    size = _("{gpus} GPUs").format(gpus=figure(row.get("gpus"), zero_is_none=False)[0])
+    size = gpu_words(row.get("gpus"))
     if row.get("nodes"):
         nodes = plural("{count} node", "{count} nodes", row["nodes"]).format(count=figure(row["nodes"])[0])
-        size = _("{gpus} GPUs on {nodes}").format(gpus=figure(row.get("gpus"))[0], nodes=nodes)
+        size = _("{gpus} on {nodes}").format(gpus=size, nodes=nodes)
     if row.get("gpu_model"):
         size += f", {safe(row['gpu_model'])}"
     if row.get("time_limit_s") is not None:
@@ -66,8 +66,8 @@ def field_lines(title: str, row: Mapping[str, Any], width: int, now: datetime, z
     unknown = [name for name, value in row.items() if value is None]
     known = [(name, _value(name, value, now, zone)) for name, value in row.items() if value is not None]
     half = width // 2 if width >= 110 else width
-    short = [(name, text) for name, text in known if len(text) <= half - 24]
-    long = [(name, text) for name, text in known if len(text) > half - 24]
+    short = [(name, text) for name, text in known if width_of(text) <= half - 24]
+    long = [(name, text) for name, text in known if width_of(text) > half - 24]
     count = max(1, width // half)
     per = -(-len(short) // count)
     for at in range(per):

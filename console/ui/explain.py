@@ -111,10 +111,10 @@ def _evidence_lines(at: int, cause: Finding, width: int, now: datetime, zone: tz
 def explain_lines(
     diagnosis: Diagnosis, about: str, width: int, now: datetime, zone: tzinfo | None, *, with_verdict: bool
 ) -> list[Line]:
-    """Return the panel; `about` is the job in safe words, `with_verdict` repeats what row 2 may say."""
+    """Return the panel; `about` is the job in safe words, `with_verdict` repeats what row 2 says."""
     lines: list[Line] = [((" " + _("JOB {job}").format(job=safe(diagnosis.job)), "title"), (f"  {about}", "base"))]
     verdict = verdict_of(diagnosis)
-    if with_verdict:
+    if with_verdict or width_of(verdict.says) > width - 12:  # row 2 has cut it
         word = f" {verdict.glyph} {verdict_words()[verdict.word]}  "
         parts = wrap(verdict.says, max(20, width - width_of(word) - 1))
         lines.append(((word, verdict.tone), (parts[0], "base")))

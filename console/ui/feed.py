@@ -148,21 +148,27 @@ class Feed:
         self._changed()
 
     async def _decode(self) -> None:
-        await asyncio.to_thread(importlib.import_module, "polars")
+        polars = await asyncio.to_thread(importlib.import_module, "polars")
+        broken = (polars.exceptions.PolarsError, OSError)  # what reading bytes that are no Arrow file ends in
         while True:
             await self._arrived.wait()
             self._arrived.clear()
             while self._waiting:
                 cluster = next(iter(self._waiting))
                 frames = self._waiting.pop(cluster)
-                tables = await asyncio.to_thread(decode_tables, frames)
-                self._store.frames[cluster] = tables
-                self._store.frames_at[cluster] = frames.taken_at
+                try:
+                    tables = await asyncio.to_thread(decode_tables, frames)
+                except broken as error:
+                    self._store.broken[cluster] = safe(str(error))
+                else:
+                    self._store.broken.pop(cluster, None)
+                    self._store.frames[cluster] = tables
+                    self._store.frames_at[cluster] = frames.taken_at
                 self._changed()
 
 
 def decode_tables(frames: Frames) -> dict[str, "pl.DataFrame"]:
-    """Return the frames of the message; polars' own error for bytes that are none."""
+    """Return the frames of the message; PolarsError or OSError for bytes that are none."""
     import polars as pl
 
     return {name: pl.read_ipc(data) for name, data in frames.tables.items()}

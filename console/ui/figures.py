@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta, tzinfo
 
 from connectors.notation import format_age, format_human_duration
-from connectors.text import _, weekday
+from connectors.text import _, plural, weekday
 
 Cell = tuple[str, str]  # text, tone
 UNKNOWN: Cell = ("?", "base")
@@ -27,6 +27,13 @@ def figure(value: float | None, tone: str = "base", *, zero_is_none: bool = True
 def plain(value: float | None) -> str:
     """Return the figure's text for a sentence: `0` for zero."""
     return figure(value, zero_is_none=False)[0]
+
+
+def gpu_words(value: float | None, more: str = "") -> str:
+    """Return `1 GPU`, `0.5 GPUs`, `? GPUs`; `more` follows the figure, as the `+?` of a sum with unknown parts."""
+    # Only a whole figure has a grammatical number; a fraction takes the form for many.
+    count = int(value) if value is not None and math.isfinite(value) and value == int(value) else 2
+    return plural("{count} GPU", "{count} GPUs", 2 if more else count).format(count=plain(value) + more)
 
 
 def percent(ratio: float | None) -> Cell:
@@ -84,12 +91,13 @@ def moment(when: datetime | None, now: datetime, zone: tzinfo | None = None) -> 
 
 
 def start_range(p50: datetime | None, p90: datetime | None, now: datetime, zone: tzinfo | None = None) -> str:
-    """Return `21:25/22:40` for starts within a day, else the P50 alone; `?` where there is none."""
-    if p50 is None:
-        return "?"
-    first = p50.astimezone(zone)
-    if p50 - now >= timedelta(hours=24):
-        return moment(p50, now, zone)
-    if p90 is None or p90 == p50 or p90 - now >= timedelta(hours=24):
-        return f"{first:%H:%M}"
-    return f"{first:%H:%M}/{p90.astimezone(zone):%H:%M}"
+    """Return `21:25/22:40`, `Tue 03:10/07:30` or `23:40/Tue 01:10`; the P50 alone where both are too long; else `?`."""
+    first = moment(p50, now, zone)
+    if p50 is None or p90 is None or p90 == p50:
+        return first
+    early, late = p50.astimezone(zone), p90.astimezone(zone)
+    if max(abs(p50 - now), abs(p90 - now)) >= timedelta(days=6):
+        return first
+    if early.date() == late.date():
+        return f"{first}/{late:%H:%M}"
+    return f"{first}/{moment(p90, now, zone)}" if early.date() == now.astimezone(zone).date() else first

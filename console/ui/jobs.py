@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.notation import NotationError, format_hostlist
 from connectors.text import _
-from console.ui.figures import BLANK, NONE, Cell, age, figure, span, start_range
+from console.ui.figures import BLANK, NONE, Cell, age, figure, gpu_words, span, start_range
 from console.ui.lines import safe
 from console.ui.state import Store
 from console.ui.widgets.table import Column
@@ -26,8 +26,8 @@ COLUMNS = (
     Column(key="state", title=lambda: _("STATE"), width=7, most=9),
     Column(key="why", title=lambda: _("WHY"), width=34, flex=True),
     Column(key="wait", title=lambda: _("WAIT"), width=4, align="right"),
-    Column(key="start", title=lambda: _("START P50/90"), width=12, align="right", rank=4),
-    Column(key="start50", title=lambda: _("START"), width=5, most=10, align="right"),
+    Column(key="start", title=lambda: _("START P50/90"), width=12, most=16, align="right", rank=4),
+    Column(key="start50", title=lambda: _("START"), width=5, most=11, align="right"),
 )
 
 ORDERS = ("line", "problems", "wait", "gpus", "name")
@@ -176,8 +176,8 @@ def why_cell(job: Job) -> Cell:
     """Return the binding cause in words; for a running job what is wrong, else its nodes; else the raw reason."""
     if job.state in {"running", "completing", "suspended"}:
         if job.idle_s:
-            held = _("0 % busy for {time}, holds {gpus} GPUs")
-            return (held.format(time=span(job.idle_s), gpus=figure(job.gpus)[0]), "base")
+            held = _("0 % busy for {time}, holds {gpus}")
+            return (held.format(time=span(job.idle_s), gpus=gpu_words(job.gpus)), "base")
         if job.nodelist:
             return (host_words(job.nodelist), "base")
     if job.why:

@@ -3,11 +3,11 @@
 import shlex
 from typing import TYPE_CHECKING
 
-from connectors.text import _
+from connectors.text import _, plural
 from console.messages import Proposal
 from console.triage.diagnosis import Attention
 from console.ui.actions import ACTIONS, DEEDS, VIEWS, actions_for
-from console.ui.figures import plain
+from console.ui.figures import gpu_words, plain
 from console.ui.flows import words_of
 from console.ui.lines import safe
 from console.ui.screens.fleet import Fleet
@@ -156,6 +156,9 @@ async def answered(app: "ConsoleApp", kind: str, text: str) -> None:
             proposal = _proposal(app)
             if proposal is not None:
                 app.do(app.flows.commit(proposal, text))
+            else:
+                says = _("nothing was changed: the engine that made this plan is gone; A makes it anew")
+                app.say(Verdict(word="ACT", glyph="!", says=says))
         case _:
             return
 
@@ -170,15 +173,22 @@ async def _ask(app: "ConsoleApp", words: str, *, whatif: bool) -> None:
     app.do(app.flows.whatif(name, words) if whatif else app.flows.propose(name, words))
 
 
+# What other tools call these views: `:jobs` is typed by whoever comes from k9s or from Slurm.
+_OTHER_NAMES = {
+    "jobs": "queue", "squeue": "queue", "gpus": "nodes", "sinfo": "nodes", "queues": "quotas", "clusters": "fleet",
+    "audit": "changes", "what-if": "whatif",
+}  # fmt: skip
+
+
 async def command_line(app: "ConsoleApp", text: str) -> None:
     """Read the `:` prompt: a view, explain, whatif, undo, quit, or a change."""
     head, _blank, rest = text.partition(" ")
     rest = rest.strip()
-    names = {name for name, _key, _title in VIEWS}
+    names = {name: name for name, _key, _title in VIEWS} | _OTHER_NAMES
     if not text:
         return
-    if head in names:
-        await app.go(head)
+    if text in names:
+        await app.go(names[text])
     elif head in {"quit", "q"}:
         app.exit(0)
     elif head == "explain" and rest:
@@ -218,7 +228,7 @@ async def menu(app: "ConsoleApp", _argument: str) -> None:
     else:
         about = _("{count} marked").format(count=len(targets))
     if gpus:
-        about += ", " + _("{gpus} GPUs").format(gpus=plain(sum(gpus)))
+        about += ", " + gpu_words(sum(gpus))
     app.menu.offer(about, [deed for deed in DEEDS if deed.kind == targets[0].kind])
 
 
@@ -292,6 +302,14 @@ async def cluster(app: "ConsoleApp", step: str) -> None:
     app.refresh_view()
 
 
+async def all_clusters(app: "ConsoleApp", _argument: str) -> None:
+    """Look at all clusters."""
+    app.store.cluster = ALL
+    app.close_panel()
+    app.hush()
+    app.refresh_view()
+
+
 async def describe(app: "ConsoleApp", _argument: str) -> None:
     """Show everything that is known of what stands under the cursor."""
     shown = app.view
@@ -320,7 +338,11 @@ async def copy(app: "ConsoleApp", _argument: str) -> None:
     if not text:
         return
     app.copy_to_clipboard(text)
-    says = _("copied {count} characters, if the terminal takes OSC 52").format(count=plain(len(text)))
+    says = plural(
+        "copied {count} character, if the terminal takes OSC 52",
+        "copied {count} characters, if the terminal takes OSC 52",
+        len(text),
+    ).format(count=plain(len(text)))
     app.say(Verdict(word="OK", says=says))
 
 
@@ -416,7 +438,7 @@ HANDLERS = {
     "view": view, "enter": enter, "explain": explain, "filter": filter_, "mark": mark, "menu": menu, "whatif": whatif,
     "command": command, "apply": apply, "undo": undo, "sort": sort, "cluster": cluster, "describe": describe,
     "copy": copy, "refresh": refresh, "fold": fold, "next_theme": next_theme, "next_part": next_part, "back": back,
-    "leave": leave, "keys": keys,
+    "leave": leave, "keys": keys, "all_clusters": all_clusters,
 }  # fmt: skip
 
 _missing = {action.handler.partition("(")[0] for action in ACTIONS} - set(HANDLERS)

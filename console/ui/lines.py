@@ -102,24 +102,49 @@ def text_of(line: Iterable[Span]) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return a safe text broken at blanks into lines of at most `width` cells; a longer word is broken anywhere."""
+    """Return a safe text as lines of at most `width` cells, broken at blanks and beside wide characters.
+
+    Chinese has no blanks: it breaks anywhere, but for its punctuation, which neither begins a line nor is left at the
+    end of one where it opens something. A longer word of narrow letters is broken anywhere.
+    """
     lines: list[str] = []
     line = ""
-    for word in text.split(" "):
-        while width_of(word) > width:
-            if line:
+    for at, word in enumerate(text.split(" ")):
+        glue = " " if at else ""
+        for piece in [word] if word.isascii() else _pieces(word):
+            while width_of(piece) > width:
+                if line:
+                    lines.append(line)
+                    line = ""
+                head = _head(piece, width)
+                lines.append(head)
+                piece = piece[len(head) :]  # noqa: PLW2901 - the rest of it is what is left to place
+            joined = f"{line}{glue}{piece}" if line else piece
+            if width_of(joined) <= width:
+                line = joined
+            else:
                 lines.append(line)
-                line = ""
-            head = _head(word, width)
-            lines.append(head)
-            word = word[len(head) :]  # noqa: PLW2901 - the rest of the word is what is left to place
-        joined = f"{line} {word}" if line else word
-        if width_of(joined) <= width:
-            line = joined
-        else:
-            lines.append(line)
-            line = word
+                line = piece
+            glue = ""
     return [*lines, line]
+
+
+_CLOSING = frozenset("，。、；：！？）」』】》〉”’…%％")
+_OPENING = frozenset("（「『【《〈“‘")
+
+
+def _pieces(word: str) -> list[str]:
+    """Return the word cut wherever a line may end: beside a wide character, but not before closing punctuation."""
+    pieces: list[str] = []
+    start = 0
+    for at in range(1, len(word)):
+        before, after = word[at - 1], word[at]
+        if after in _CLOSING or before in _OPENING or cell_len(after) == 0 or before == "\u200d":
+            continue
+        if cell_len(before) == 2 or cell_len(after) == 2:
+            pieces.append(word[start:at])
+            start = at
+    return [*pieces, word[start:]]
 
 
 def _head(word: str, width: int) -> str:

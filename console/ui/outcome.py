@@ -6,7 +6,7 @@ from connectors.change import Receipt
 from connectors.text import _, plural
 from console.messages import Proposal
 from console.scheduling.forecast import GroupChange, JobShift, WhatIf
-from console.ui.figures import age, clock, figure, minutes, moment, plain, signed, span
+from console.ui.figures import age, clock, gpu_words, minutes, moment, plain, signed, span
 from console.ui.lines import Line, fit, safe, width_of, wrap
 from console.ui.state import Verdict
 
@@ -172,7 +172,8 @@ def whatif_lines(whatif: WhatIf, width: int, now: datetime, zone: tzinfo | None)
     if whatif.jobs:
         lines.append(())
         total = max(whatif.changed.waits.jobs, len(whatif.jobs))
-        title = _("DECIDED BY  {some} of {total} jobs").format(some=len(whatif.jobs), total=plain(total))
+        title = plural("DECIDED BY  {some} of {count} job", "DECIDED BY  {some} of {count} jobs", total)
+        title = title.format(some=len(whatif.jobs), count=plain(total))
         lines.append(((f" {title}", "title"),))
         for shift in whatif.jobs[:10]:
             tone = {"sooner": "good", "starts": "good", "later": "bad", "starts no more": "bad"}.get(shift.word, "base")
@@ -182,8 +183,8 @@ def whatif_lines(whatif: WhatIf, width: int, now: datetime, zone: tzinfo | None)
         lines += [(), ((" " + _("PREEMPTED"), "title"),)]
         for job in whatif.preempted[:10]:
             lost = "?" if job.lost_gpu_s is None else plain(job.lost_gpu_s / 3600)
-            says = _("{job} of {user}, {gpus} GPUs, at {time} for {by}: {lost} GPU h of work lost").format(
-                job=f"{safe(job.id)} {safe(job.name)}", user=safe(job.user or "?"), gpus=figure(job.gpus)[0],
+            says = _("{job} of {user}, {gpus}, at {time} for {by}: {lost} GPU h of work lost").format(
+                job=f"{safe(job.id)} {safe(job.name)}", user=safe(job.user or "?"), gpus=gpu_words(job.gpus),
                 time=moment(job.at, now, zone), by=safe(job.by), lost=lost,
             )  # fmt: skip
             lines += _block("   x ", "bad", says, width)
@@ -212,7 +213,7 @@ def proposal_lines(proposal: Proposal, width: int, now: datetime, zone: tzinfo |
         lines += _block("     $ " if step.argv else "     > ", "accent", safe(step.native), width, "bold")
     if not plan.steps:
         lines.append(((f"   {_('no step: nothing would be changed')}", "base"),))
-    for note in plan.notes:
+    for note in dict.fromkeys(plan.notes):  # a change of several jobs says the same of each
         lines += _block("   ! ", "warn", safe(note), width)
     if plan.inverse:
         from connectors.language import write_all
@@ -234,6 +235,14 @@ def proposal_lines(proposal: Proposal, width: int, now: datetime, zone: tzinfo |
     return lines + whatif_lines(proposal.whatif, width, now, zone)
 
 
+def _found_words(value: object) -> str:
+    if value is None:
+        return "?"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return plain(float(value))
+    return safe(str(value))
+
+
 def receipt_lines(receipt: Receipt, receipt_id: str, width: int, now: datetime, zone: tzinfo | None) -> list[Line]:
     """Return what was done: each step with the system's answer, what was read back, and the undo."""
     old = age((now - receipt.applied_at).total_seconds())[0]
@@ -245,9 +254,11 @@ def receipt_lines(receipt: Receipt, receipt_id: str, width: int, now: datetime, 
         lines += _block("       ", "dim", _("code {code}: {said}").format(code=answer.code, said=said), width)
     lines += [(), ((" " + _("READ BACK"), "title"),)]
     for found in receipt.found:
-        what = f"{found.expected.table} {safe(found.expected.key)} {found.expected.column}".strip()
-        value = safe(str(found.value)) if found.value is not None else "?"
-        wanted = safe(str(found.expected.value)) if found.expected.value is not None else "?"
+        key = safe(found.expected.key)
+        if found.expected.table == "quotas":  # queue|resource|model
+            key = " ".join(part for part in key.split("|") if part)
+        what = f"{found.expected.table} {key} {found.expected.column}".strip()
+        value, wanted = _found_words(found.value), _found_words(found.expected.value)
         if found.ok:
             lines += _block("   = ", "good", f"{what}: {value}", width)
         else:
@@ -257,4 +268,8 @@ def receipt_lines(receipt: Receipt, receipt_id: str, width: int, now: datetime, 
         lines.append(((f"   {_('nothing was read back')}", "warn"),))
     if receipt.said:
         lines += _block("   ", "dim", safe(receipt.said), width)
+    if receipt.undo:
+        from connectors.language import write_all
+
+        lines += [(), *_block(fit(" " + _("UNDO"), 8), "title", safe(write_all(receipt.undo)), width)]
     return lines

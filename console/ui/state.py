@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from connectors.text import _, plural
 from console.messages import ClusterStatus, Summary
+from console.ui.lines import safe
 
 if TYPE_CHECKING:  # polars is imported after the first frame only
     import polars as pl
@@ -58,6 +59,8 @@ class Store:
         self._ahead: dict[str, float] = {}
         self.frames: dict[str, dict[str, pl.DataFrame]] = {}
         self.frames_at: dict[str, datetime] = {}
+        self.broken: dict[str, str] = {}  # why the newest tables of a cluster could not be read
+        self.engine_runs = 0
         self.engine: Literal["starting", "up", "down"] = "starting"
         self.engine_says = ""
         self.cluster = ALL
@@ -90,6 +93,8 @@ class Store:
         """Keep the config's order and forget clusters that it no longer names."""
         self.statuses = {name: self.statuses[name] for name in clusters if name in self.statuses}
         self.frames = {name: tables for name, tables in self.frames.items() if name in clusters}
+        self.broken = {}
+        self.engine_runs += 1
         if self.cluster not in clusters:
             self.cluster = ALL
 
@@ -145,9 +150,13 @@ class Store:
         return [name for name in self.in_scope() if name in self.statuses and not self.fresh(self.statuses[name])]
 
     def engine_verdict(self) -> Verdict | None:
-        """Return what row 2 must say of the engine, None while it runs."""
+        """Return what row 2 must say of the engine and of what it sends, None while all is well."""
         if self.engine == "down":
             return Verdict(word="UNKNOWN", glyph="x", says=self.engine_says)
+        for name in self.in_scope():
+            if name in self.broken:
+                says = _("the tables of {cluster} can't be read: {error}; the picture is the last one")
+                return Verdict(word="UNKNOWN", glyph="x", says=says.format(cluster=safe(name), error=self.broken[name]))
         return None
 
 

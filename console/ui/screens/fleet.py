@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from connectors.text import _, plural
 from console.messages import ClusterStatus, Summary
 from console.triage.diagnosis import Attention
-from console.ui.figures import BLANK, NONE, UNKNOWN, Cell, age, figure, percent, plain
-from console.ui.lines import Line, safe, two_ends
+from console.ui.figures import BLANK, NONE, UNKNOWN, Cell, age, figure, gpu_words, percent, plain
+from console.ui.lines import Line, safe, two_ends, width_of
 from console.ui.screens.view import Target, View
 from console.ui.state import Verdict, clusters_count
 from console.ui.widgets.focus import take_keys
@@ -45,6 +45,7 @@ NEEDS = (
 )
 _SEVERITY = {"act": 0, "fault": 1, "stale": 2, "idle": 3}
 _BAR = 12
+_LEAD = 12  # cells of row 2 before its sentence
 TOTAL = "\x00total"
 
 
@@ -80,6 +81,23 @@ def _next_words(step: str) -> str:
 def _rank(status: ClusterStatus) -> tuple[int, float, str]:
     order = {"act": 0, "failed": 1, "stale": 2, "connecting": 3, "ok": 4}
     return (order[status.state], -(status.summary.gpus or 0), status.cluster)
+
+
+def _sum(statuses: list[ClusterStatus], name: str) -> float | None:
+    """Return the sum of a figure over clusters, None as soon as one of them did not give it."""
+    values = [getattr(status.summary, name) for status in statuses]
+    return None if None in values else sum(values)
+
+
+def _losses(never: float, lost: float) -> list[str]:
+    """Return what makes a cluster need a person: jobs that can never start, GPUs lost."""
+    parts = []
+    if never:
+        words = plural("{count} job can never start", "{count} jobs can never start", round(never))
+        parts.append(words.format(count=plain(never)))
+    if lost:
+        parts.append(_("{gpus} lost").format(gpus=gpu_words(lost)))
+    return parts
 
 
 class Fleet(View):
@@ -227,7 +245,7 @@ class Fleet(View):
 
     # words --------------------------------------------------------------------------------------------------------
     def _heading(self, width: int) -> Line:
-        right: Line = ((_("oldest first") + " ", "dim"),) if self.needs else ()
+        right: Line = ((_("worst first, then oldest") + " ", "dim"),) if self.needs else ()
         left: Line = ((" " + _("NEEDS A PERSON") + "  ", "title"), (str(len(self.needs)) if self.needs else "", "base"))
         return two_ends(left, right, width)
 
@@ -271,16 +289,29 @@ class Fleet(View):
                 some=len(troubled), clusters=clusters_count(len(statuses)), parts=parts
             )
             failed = any(status.state == "failed" for status in unsure)
+            brief = parts if width_of(parts) <= self.app.size.width - _LEAD else self._in_all(acting, unsure, statuses)
             if acting:
-                return Verdict(word="ACT", glyph="!", says=says, brief=parts)
-            return Verdict(word="UNKNOWN", glyph="x" if failed else "~", says=says, brief=parts)
-        gpus = sum(status.summary.gpus or 0 for status in live)
-        used = sum(status.summary.gpus_allocated or 0 for status in live)
-        pending = sum(status.summary.pending or 0 for status in live)
-        says = _("{clusters}; {used} of {gpus} GPUs in use; {pending} jobs wait").format(
-            clusters=clusters_count(len(statuses)), used=plain(used), gpus=plain(gpus), pending=plain(pending)
-        )
+                return Verdict(word="ACT", glyph="!", says=says, brief=brief)
+            return Verdict(word="UNKNOWN", glyph="x" if failed else "~", says=says, brief=brief)
+        used, gpus, pending = (_sum(live, name) for name in ("gpus_allocated", "gpus", "pending"))
+        waiting = plural("{count} job waits", "{count} jobs wait", 2 if pending is None else round(pending))
+        says = _("{clusters}; {used} of {gpus} in use; {waiting}").format(
+            clusters=clusters_count(len(statuses)), used=plain(used), gpus=gpu_words(gpus),
+            waiting=waiting.format(count=plain(pending)),
+        )  # fmt: skip
         return Verdict(word="OK", says=says)
+
+    def _in_all(self, acting: list[ClusterStatus], unsure: list[ClusterStatus], every: list[ClusterStatus]) -> str:
+        """Return the troubles summed over the clusters, for a row that has no room for each."""
+        never = sum(status.summary.never or 0 for status in acting)
+        parts = _losses(never, sum(status.summary.gpus_lost or 0 for status in acting))
+        if unsure:
+            without = plural("{count} without a fresh answer", "{count} without a fresh answer", len(unsure))
+            parts.append(without.format(count=len(unsure)))
+        return _("{some} of {clusters}: {parts}").format(
+            some=len(acting) + len(unsure), clusters=clusters_count(len(every)),
+            parts=", ".join(parts or [_("needs a person")]),
+        )  # fmt: skip
 
     def _trouble(self, status: ClusterStatus) -> str:
         name = safe(status.cluster)
@@ -292,19 +323,7 @@ class Fleet(View):
                 )
             return _("{name} is stale, last read {age} ago").format(name=name, age=old)
         summary = status.summary
-        parts = []
-        if summary.never:
-            parts.append(
-                plural("{count} job can never start", "{count} jobs can never start", summary.never).format(
-                    count=plain(summary.never)
-                )
-            )
-        if summary.gpus_lost:
-            parts.append(
-                plural("{count} GPU lost", "{count} GPUs lost", round(summary.gpus_lost)).format(
-                    count=plain(summary.gpus_lost)
-                )
-            )
+        parts = _losses(summary.never or 0, summary.gpus_lost or 0)
         if not parts and status.attention:
             parts.append(safe(status.attention[0].what))
         return f"{name}: " + ", ".join(parts or [_("needs a person")])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 
 from connectors.text import _, plural
-from console.ui.figures import BLANK, NONE, Cell, age, figure, plain
+from console.ui.figures import BLANK, NONE, Cell, age, figure, gpu_words, plain
 from console.ui.lines import Line, safe, two_ends
 from console.ui.screens.view import Target, View, scope_words
 from console.ui.sifting import Sieve
@@ -213,19 +213,19 @@ class Nodes(View):
         out = frame.filter(frame["state"].cast(str).is_in(_OUT))
         free = [free_gpus(row) for row in frame.select(_FIELDS).iter_rows(named=True)]
         known = [value for value in free if value is not None]
-        says = _("{gpus} GPUs free on {nodes}").format(
-            gpus=plain(sum(known)) + ("+?" if len(known) < len(free) else ""),
+        says = _("{gpus} free on {nodes}").format(
+            gpus=gpu_words(sum(known), "+?" if len(known) < len(free) else ""),
             nodes=plural("{count} node", "{count} nodes", sum(value > 0 for value in known)).format(
                 count=sum(value > 0 for value in known)
             ),
         )
         if out.is_empty():
             return Verdict(word="OK", says=says)
-        lost = plain(float(out["gpus"].sum()))
+        lost = gpu_words(float(out["gpus"].sum()), "+?" if out["gpus"].null_count() else "")
         text = plural(
             "{count} of {total} nodes is out of service", "{count} of {total} nodes are out of service", len(out)
         )
-        text = text.format(count=len(out), total=len(frame)) + ", " + _("{gpus} GPUs lost").format(gpus=lost)
+        text = text.format(count=len(out), total=len(frame)) + ", " + _("{gpus} lost").format(gpus=lost)
         return Verdict(word="ACT", glyph="!", says=f"{text}; {says}")
 
     def context(self) -> str:

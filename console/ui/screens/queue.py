@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 
 from connectors.text import _, plural
 from console.ui import jobs
-from console.ui.figures import age, moment, plain
+from console.ui.figures import age, gpu_words, moment, plain
 from console.ui.lines import Line, safe, two_ends
 from console.ui.screens.view import Target, View
 from console.ui.sifting import Sieve
@@ -100,7 +100,7 @@ class Queue(View):
             parts.append(_("{count} marked").format(count=plain(len(marked))))
             gpus = [target.gpus for target in marked]
             known = sum(value for value in gpus if value is not None)
-            parts.append(_("{gpus} GPUs").format(gpus=plain(known) + ("+?" if None in gpus else "")))
+            parts.append(gpu_words(known, "+?" if None in gpus else ""))
         return two_ends(self.sieve.line(), (("   ".join(parts) + " ", "base"),), width)
 
     def _nothing(self, _width: int) -> list[Line]:
@@ -158,8 +158,8 @@ class Queue(View):
             return None if None in values else sum(values)
 
         pending, never = total("pending"), total("never")
-        says = _("{pending} pending, {gpus} GPUs asked, {free} free.").format(
-            pending=plain(pending), gpus=plain(total("pending_gpus")), free=plain(total("gpus_free"))
+        says = _("{pending} pending, {gpus} asked, {free} free.").format(
+            pending=plain(pending), gpus=gpu_words(total("pending_gpus")), free=plain(total("gpus_free"))
         )
         brief = _("{pending} pending.").format(pending=plain(pending))
         tail = ""
@@ -170,7 +170,7 @@ class Queue(View):
         if soonest:
             tail += "  " + soonest
         if pending == 0:
-            return Verdict(word="OK", says=_("nothing waits; {free} GPUs free").format(free=plain(total("gpus_free"))))
+            return Verdict(word="OK", says=_("nothing waits; {gpus} free").format(gpus=gpu_words(total("gpus_free"))))
         word: VerdictWord = "ACT" if never else "WAIT"
         return Verdict(word=word, glyph="!" if never else " ", says=says + tail, brief=brief + tail)
 

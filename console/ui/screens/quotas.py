@@ -97,7 +97,7 @@ def _is_under(above: Branch, branch: Branch, found: dict[tuple[str, str], Branch
 
 
 def bar(quota: dict[str, Any], scale: float, width: int) -> str:
-    """Return the bar: `#` own, `+` borrowed, `:` waiting, `.` open to the limit, `|` nominal, `>` beyond the scale."""
+    """Return the bar: `#` own, `+` borrowed, `:` waiting, `.` unused, `|` nominal, `>` beyond the scale."""
     used = quota.get("used")
     if used is None or scale <= 0:
         return "?" if quota else ""
@@ -272,7 +272,7 @@ class Quotas(View):
 
     def _legend(self, width: int) -> Line:
         words = [
-            ("#", _("used")), ("+", _("borrowed")), (":", _("waiting")), (".", _("open")), ("|", _("nominal")),
+            ("#", _("used")), ("+", _("borrowed")), (":", _("waiting")), (".", _("unused")), ("|", _("nominal")),
             (">", _("past the scale")), ("", _("figures are GPUs")),
         ]  # fmt: skip
         text = ""

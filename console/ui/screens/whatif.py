@@ -9,11 +9,11 @@ from connectors.text import _
 from console.messages import Committed, Proposal
 from console.scheduling.forecast import WhatIf
 from console.ui.figures import age, clock
-from console.ui.lines import Line, safe
+from console.ui.lines import Line, Span, safe, width_of, wrap
 from console.ui.outcome import proposal_lines, receipt_lines, receipt_verdict, whatif_lines, whatif_verdict
 from console.ui.palette import Palette
 from console.ui.screens.view import View
-from console.ui.state import Store, Verdict
+from console.ui.state import Store, Verdict, verdict_words
 from console.ui.widgets.focus import take_keys
 from console.ui.widgets.page import Page
 
@@ -30,6 +30,7 @@ class WhatIfView(View):
         self.cluster = ""
         self.result: WhatIf | Proposal | Committed | None = None
         self.writable = False
+        self._run = 0
 
     def compose(self) -> ComposeResult:
         """One page."""
@@ -43,12 +44,14 @@ class WhatIfView(View):
     def take(self, cluster: str, words: str, result: WhatIf | Proposal | Committed | None, *, writable: bool) -> None:
         """Show another result."""
         self.cluster, self.words, self.result, self.writable = cluster, words, result, writable
+        self._run = self.store.engine_runs
         if self.is_mounted:
             self.text.update(to_top=True)
 
     def proposal(self) -> Proposal | None:
-        """Return the change that waits for its word."""
-        return self.result if isinstance(self.result, Proposal) else None
+        """Return the change that waits for its word; None if the engine that made its plan is gone."""
+        alive = self._run == self.store.engine_runs
+        return self.result if alive and isinstance(self.result, Proposal) else None
 
     def conditions(self) -> set[str]:
         """Offer to apply while there is something to apply."""
@@ -88,17 +91,27 @@ class WhatIfView(View):
         if result is None:
             return _help_lines()
         kind = _("CHANGE") if isinstance(result, Proposal | Committed) else _("WHAT IF")
-        lines: list[Line] = [((f" {kind}  ", "title"), (safe(self.words), "bold"))]
+        lines = _hanging((f" {kind}  ", "title"), safe(self.words), width, "bold")
         if isinstance(result, Committed):
             return [*lines, (), *receipt_lines(result.receipt, result.receipt_id, width, now, zone)]
         whatif = result.whatif if isinstance(result, Proposal) else result
         assumed = "; ".join(safe(text) for text in whatif.assumed) if whatif else ""
         if assumed and assumed != safe(self.words):
-            lines.append(((" " + _("means") + "    ", "dim"), (assumed, "base")))
+            lines += _hanging((" " + _("means") + "    ", "dim"), assumed, width)
+        verdict = self.verdict()
+        if whatif is not None and width_of(verdict.says) > width - 12:  # row 2 has cut it
+            lines += _hanging((" " + verdict_words()[verdict.word] + "  ", verdict.tone), verdict.says, width)
         lines.append(())
         if isinstance(result, Proposal):
             return lines + proposal_lines(result, width, now, zone, writable=self.writable)
         return lines + whatif_lines(result, width, now, zone)
+
+
+def _hanging(lead: Span, text: str, width: int, tone: str = "base") -> list[Line]:
+    """Return a safe text beside its lead, in as many lines as it needs."""
+    indent = width_of(lead[0])
+    first, *rest = wrap(text, max(20, width - indent - 1))
+    return [(lead, (first, tone)), *(((" " * indent + part, tone),) for part in rest)]
 
 
 def _help_lines() -> list[Line]:

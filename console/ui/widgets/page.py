@@ -21,8 +21,8 @@ class Page(Widget, can_focus=True):
         Binding("down,j", "scroll_by(1)", show=False),
         Binding("pageup,ctrl+b", "scroll_page(-1)", show=False),
         Binding("pagedown,ctrl+f", "scroll_page(1)", show=False),
-        Binding("home", "scroll_by(-1000000)", show=False),
-        Binding("end", "scroll_by(1000000)", show=False),
+        Binding("home,g", "scroll_by(-1000000)", show=False),
+        Binding("end,G", "scroll_by(1000000)", show=False),
     ]
 
     def __init__(

@@ -76,6 +76,10 @@ class Prompt(Widget):
             return False
         return True
 
+    def take_keys(self) -> None:
+        """Let the field have the keys again."""
+        take_keys(self.query_one(Input))
+
     def close(self) -> None:
         """Hide it."""
         self.kind = ""

@@ -114,8 +114,8 @@ class Table(Widget, can_focus=True):
         Binding("down,j", "move(1)", show=False),
         Binding("pageup,ctrl+b", "page(-1)", show=False),
         Binding("pagedown,ctrl+f", "page(1)", show=False),
-        Binding("home", "edge(0)", show=False),
-        Binding("end", "edge(1)", show=False),
+        Binding("home,g", "edge(0)", show=False),
+        Binding("end,G", "edge(1)", show=False),
     ]
 
     class Moved(Message):

@@ -1,8 +1,9 @@
 """What keys lead to: filter, explain, what-if, apply, undo, menu, marks, leaving."""
 
 import pytest
+from msgspec.structs import replace
 from textual.events import Key
-from ui_fake import FakeLink, healthy, proposal, tables
+from ui_fake import NOW, FakeLink, healthy, ipc, proposal, tables, whatif
 from ui_helpers import check_rules, console, keys, lines, settle, text, type_in, until, verdict
 
 from console.messages import (
@@ -12,9 +13,12 @@ from console.messages import (
     EngineUp,
     ExplainJob,
     Failed,
+    Foreseen,
+    Frames,
     Propose,
     ProposeUndo,
     RefreshNow,
+    Summary,
 )
 
 
@@ -380,7 +384,6 @@ async def test_enter_takes_the_next_step_of_what_needs_a_person():
 
 
 def test_suggestions_are_found_at_the_end_of_a_next_step():
-    from msgspec.structs import replace
     from ui_fake import diagnosis
 
     from console.ui.explain import suggestion
@@ -431,3 +434,130 @@ async def test_describe_shows_in_full_what_the_lists_cut():
         await keys(pilot, "escape", "1", "d")
         assert "no GPU telemetry: nvidia-smi is not on the nodes" in text(app)
         check_rules(app)
+
+
+async def test_tables_that_cannot_be_read_are_said_and_the_picture_stays():
+    link = FakeLink()
+    async with console(link) as (app, pilot, _link):
+        await to_queue(pilot)
+        good = Frames(
+            cluster="hpc-a", taken_at=NOW, tables={name: ipc(one) for name, one in link.frames["hpc-a"].items()}
+        )
+        for junk in (b"", b"junk" * 100, good.tables["jobs"][:200]):
+            link.tell(replace(good, tables={**good.tables, "jobs": junk}))
+            await until(pilot, lambda: "hpc-a" in app.store.broken)
+            assert verdict(app).startswith(" x UNKNOWN  the tables of hpc-a can't be read: ")
+            assert "moe-512" in text(app)
+            check_rules(app)
+            link.tell(good)
+            await until(pilot, lambda: not app.store.broken)
+        assert "342 pending" in verdict(app)
+
+
+async def test_a_terminal_that_is_too_small_gets_one_line():
+    async with console() as (app, pilot, _link):
+        await to_queue(pilot)
+        await keys(pilot, "down", "e")
+        await pilot.resize_terminal(40, 10)
+        await keys(pilot, "x", "down", "T", "T", "T", "T")
+        assert lines(app)[0] == " 40x10 is too small; gpudeck needs 64x12"
+        assert not "".join(lines(app)[1:]).strip()
+        await pilot.resize_terminal(120, 40)
+        await keys(pilot)
+        assert app.panel.page.has_focus
+        check_rules(app)
+
+
+async def test_a_question_outlives_a_terminal_that_is_too_small():
+    async with console() as (_app, pilot, link):
+        await to_queue(pilot)
+        await keys(pilot, "colon", "h")
+        await pilot.resize_terminal(30, 8)
+        await pilot.resize_terminal(80, 24)
+        await keys(pilot, *"old", "space", "1", "enter")
+        assert asked(link, Propose)[0].words == "hold 1"
+
+
+@pytest.mark.parametrize("size", [(64, 12), (80, 24), (120, 40)], ids=str)
+async def test_resizing_in_every_view_keeps_the_rules(size):
+    async with console() as (app, pilot, _link):
+        await keys(pilot, "right_square_bracket")
+        for view in "123456":
+            await pilot.resize_terminal(50, 9)
+            await keys(pilot, view)
+            await pilot.resize_terminal(*size)
+            await keys(pilot)
+            check_rules(app)
+
+
+async def test_a_plan_of_an_engine_that_is_gone_is_made_anew():
+    link = FakeLink()
+    async with console(link) as (app, pilot, _link):
+        await to_queue(pilot)
+        await keys(pilot, "a", "h", "A")
+        link.tell(EngineDown(why="killed (exit -9)", restart_in_s=0.1))
+        link.tell(EngineUp(clusters=tuple(status.cluster for status in link.statuses), config=""))
+        await until(pilot, lambda: app.store.engine_runs == 2)
+        await type_in(pilot, proposal().confirm)
+        assert asked(link, Commit) == []
+        assert "nothing was changed: the engine that made this plan is gone; A makes it anew" in verdict(app)
+        check_rules(app)
+        await keys(pilot, "A")
+        assert len(asked(link, Propose)) == 2
+        assert app.prompt.open
+        await type_in(pilot, proposal().confirm)
+        assert len(asked(link, Commit)) == 1
+
+
+async def test_views_answer_to_the_names_of_other_tools():
+    async with console() as (app, pilot, _link):
+        for words, name in (("jobs", "queue"), ("gpus", "nodes"), ("audit", "changes"), ("clusters", "fleet")):
+            await keys(pilot, "colon")
+            await type_in(pilot, words)
+            assert app.view_name == name
+        await keys(pilot, "right_square_bracket", "0")
+        assert app.store.cluster == ""
+
+
+async def test_g_goes_to_the_ends():
+    async with console() as (app, pilot, _link):
+        await to_queue(pilot)
+        await keys(pilot, "G")
+        assert app.view.jobs_table.cursor == 9
+        await keys(pilot, "g")
+        assert app.view.jobs_table.cursor == 0
+
+
+async def test_a_priority_is_given_to_every_marked_job_under_one_word():
+    async with console() as (app, pilot, link):
+        await to_queue(pilot)
+        await keys(pilot, "space", "space", "a", "p")
+        assert "priority 2 marked: value=" in text(app)
+        await type_in(pilot, "500")
+        first, second = asked(link, Propose)[0].words.split("; ")
+        assert first.endswith(" value=500")
+        assert second.endswith(" value=500")
+        assert first != second
+
+
+async def test_a_sentence_that_row_two_cuts_stands_in_full_below():
+    says = "; ".join(f"team-{at} waits {at} min more" for at in range(10))
+    for size in ((80, 24), (120, 40)):
+        link = FakeLink()
+        link.answers[AskWhatIf] = Foreseen(whatif=replace(whatif(), says=says))
+        async with console(link, size=size) as (app, pilot, _link):
+            await to_queue(pilot)
+            await keys(pilot, "w")
+            await type_in(pilot, "hold 1")
+            assert verdict(app).rstrip().endswith(">")
+            assert says in " ".join(text(app).split())
+            check_rules(app)
+
+
+async def test_the_fleet_says_the_sum_where_each_has_no_room():
+    statuses = tuple(
+        healthy(f"cluster-{at}", state="act", summary=Summary(never=1, gpus_lost=at, gpus=64)) for at in range(9)
+    )
+    for size in ((80, 24), (120, 40)):
+        async with console(FakeLink(statuses, {}), size=size, frames=False) as (app, _pilot, _link):
+            assert verdict(app) == " ! ACT  9 of 9 clusters: 9 jobs can never start, 36 GPUs lost"
