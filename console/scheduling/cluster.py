@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from connectors.model import Snapshot
-from connectors.text import _
+from connectors.text import _, plural
 from console.scheduling.profile import EPSILON, Demand
 
 Floats = NDArray[np.float64]
@@ -156,7 +156,12 @@ def _read_nodes(snapshot: Snapshot) -> Cluster:
     )
     silent = sum(r["gpus"] is None for r in rows)
     if silent:
-        cluster.notes.append(_("{count} nodes state no GPUs and are taken to have none").format(count=silent))
+        text = plural(
+            "{count} node states no GPUs and is taken to have none",
+            "{count} nodes state no GPUs and are taken to have none",
+            silent,
+        )
+        cluster.notes.append(text.format(count=silent))
     return cluster
 
 
@@ -199,10 +204,19 @@ def _read_jobs(snapshot: Snapshot, cluster: Cluster, default_limit_s: dict[str, 
         cluster.running.append(job)
     _place_running(snapshot, cluster)
     said = (
-        (unknown_gpus, _("{count} jobs state no GPUs and are taken to ask for none")),
-        (unknown_limit, _("{count} jobs state no time limit and are taken to have none")),
-        (suspended, _("{count} suspended jobs are taken to keep what they hold")),
-    )
+        (unknown_gpus, plural(
+            "{count} job states no GPUs and is taken to ask for none",
+            "{count} jobs state no GPUs and are taken to ask for none", unknown_gpus,
+        )),
+        (unknown_limit, plural(
+            "{count} job states no time limit and is taken to have none",
+            "{count} jobs state no time limit and are taken to have none", unknown_limit,
+        )),
+        (suspended, plural(
+            "{count} suspended job is taken to keep what it holds",
+            "{count} suspended jobs are taken to keep what they hold", suspended,
+        )),
+    )  # fmt: skip
     cluster.notes.extend(text.format(count=count) for count, text in said if count)
 
 
@@ -348,7 +362,7 @@ def _repeat(base: Reserved, cluster: Cluster) -> None:
     strange = base.flags & {"HOURLY", "WEEKDAY", "WEEKEND", "TIME_FLOAT"}
     if strange:
         cluster.notes.append(
-            _("reservation {name}: {flags} is not played, only its next time").format(
+            _("reservation {name}: {flags} is not simulated, only its next time").format(
                 name=base.name, flags=", ".join(sorted(strange))
             )
         )
@@ -381,7 +395,9 @@ def _hold_what_no_job_explains(snapshot: Snapshot, cluster: Cluster) -> None:
             job.placed = (*job.placed[:spot], (node, more), *job.placed[spot + 1 :])
     if extra_gpus > EPSILON:
         cluster.notes.append(
-            _("{count} GPUs are allocated to no job that we see; they are taken to stay so").format(
-                count=f"{extra_gpus:g}"
-            )
+            plural(
+                "{count} GPU is allocated to no job that we see; it is taken to stay so",
+                "{count} GPUs are allocated to no job that we see; they are taken to stay so",
+                math.ceil(extra_gpus),
+            ).format(count=f"{extra_gpus:g}")
         )

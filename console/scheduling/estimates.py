@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from connectors.text import _
+from connectors.text import _, plural
 from console.scheduling.cluster import SOON_S, Cluster, Job
 
 _ENOUGH = (("own", 5), ("user", 10), ("queue", 30))
@@ -117,10 +117,19 @@ def basis(estimates: Estimates, cluster: Cluster) -> str:
         parts.append(_("time limits: jobs are taken to use all of them"))
     endless = [job for job in cluster.running if math.isinf(job.end) and not estimates.has(job)]
     if endless:
-        parts.append(_("{count} running jobs have no known end and free nothing").format(count=len(endless)))
+        text = plural(
+            "{count} running job has no known end and frees nothing",
+            "{count} running jobs have no known end and free nothing",
+            len(endless),
+        )
+        parts.append(text.format(count=len(endless)))
     overdue = [job for job in cluster.running if _is_overdue(job)]
     if overdue:
-        text = _("{count} running jobs are past their limit and taken to end within a minute")
+        text = plural(
+            "{count} running job is past its limit and taken to end within a minute",
+            "{count} running jobs are past their limit and taken to end within a minute",
+            len(overdue),
+        )
         parts.append(text.format(count=len(overdue)))
     return "; ".join(parts)
 

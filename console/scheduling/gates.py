@@ -11,6 +11,7 @@ from connectors.text import _
 from console.scheduling.cluster import Cluster, Job
 from console.scheduling.placement import Places
 from console.scheduling.policy import Policy
+from console.triage.words import clock
 
 _HELD = re.compile(r"JobHeld|held", re.IGNORECASE)
 _NEVER = re.compile(
@@ -53,7 +54,7 @@ def gate_of(job: Job, cluster: Cluster, policy: Policy, places: Places, alive: A
         return Gate("limit", forbidden, never=True)
     where = places.of(job)
     if where.unknown is not None:
-        return Gate("nodes", _("not played: {what}").format(what=where.unknown), unknown=True)
+        return Gate("nodes", _("not simulated: {what}").format(what=where.unknown), unknown=True)
     if where.problem is not None:
         return Gate("nodes", where.problem, never=True)
     if _NEVER.search(job.reason) and not _checked(job, policy):
@@ -70,7 +71,7 @@ def gate_of(job: Job, cluster: Cluster, policy: Policy, places: Places, alive: A
     if job.reason.startswith("Dependency") and not job.dependency:
         return Gate("dependency", _("waits for a dependency that is not stated"), unknown=True)
     if job.eligible is not None and job.eligible > 0:
-        return Gate("begin", _("begins at {time}").format(time=f"{cluster.moment(job.eligible):%m-%d %H:%M} UTC"),
+        return Gate("begin", _("begins at {time}").format(time=clock(cluster.moment(job.eligible), cluster.taken_at)),
                     begin=job.eligible)  # fmt: skip
     return Gate()
 
@@ -91,7 +92,7 @@ def _dependency(job: Job, alive: Alive) -> Gate | None:
     for part in re.split(r"[,?]", text):
         found = _ONE.fullmatch(part.strip())
         if found is None:
-            return Gate("dependency", _("not played: dependency {text}").format(text=text), unknown=True)
+            return Gate("dependency", _("not simulated: dependency {text}").format(text=text), unknown=True)
         kind = found["kind"].lower()
         if (found["state"] or "").lower() == "fulfilled":
             if any_of:
@@ -103,7 +104,7 @@ def _dependency(job: Job, alive: Alive) -> Gate | None:
             continue
         ids = [one for one in (found["ids"] or "").split(":") if one]
         if kind not in _AFTER_END | {"after"} or not ids or kind == "afternotok":
-            return Gate("dependency", _("not played: dependency {text}").format(text=text), unknown=True)
+            return Gate("dependency", _("not simulated: dependency {text}").format(text=text), unknown=True)
         on_start = on_start or kind == "after"
         for one in ids:
             name = one.partition("+")[0].removesuffix("_*")

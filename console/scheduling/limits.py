@@ -18,6 +18,8 @@ from connectors.rules import Limits, SlurmAssociation, SlurmPartition, SlurmQos,
 from connectors.text import _
 from console.scheduling.cluster import Job
 from console.scheduling.profile import EPSILON
+from console.triage.words import amount as words_of
+from console.triage.words import span
 
 GPU = "gres/gpu"
 
@@ -195,16 +197,16 @@ class SlurmLimits:
     def _forbidden_by_partition(self, job: Job, partition: SlurmPartition) -> str | None:
         flags = {flag for qos in self.qos_of(job) for flag in qos.flags}
         if job.limit_s > partition.max_time_s + 60 and math.isfinite(job.limit_s) and "PartitionTimeLimit" not in flags:
-            return _("time limit {limit} h is over partition {name}'s {most} h").format(
-                limit=f"{job.limit_s / 3600:.4g}", name=partition.name, most=f"{partition.max_time_s / 3600:.4g}"
+            return _("time limit {limit} is over partition {name}'s {most}").format(
+                limit=span(job.limit_s), name=partition.name, most=span(partition.max_time_s)
             )
         if job.nodes > partition.max_nodes and "PartitionMaxNodes" not in flags:
-            return _("asks {nodes} nodes, partition {name} gives at most {most}").format(
-                nodes=job.nodes, name=partition.name, most=f"{partition.max_nodes:g}"
+            return _("asks {nodes}, partition {name} gives at most {most}").format(
+                nodes=words_of(job.nodes, "node"), name=partition.name, most=f"{partition.max_nodes:g}"
             )
         if job.nodes < partition.min_nodes and "PartitionMinNodes" not in flags:
-            return _("asks {nodes} nodes, partition {name} wants at least {least}").format(
-                nodes=job.nodes, name=partition.name, least=partition.min_nodes
+            return _("asks {nodes}, partition {name} wants at least {least}").format(
+                nodes=words_of(job.nodes, "node"), name=partition.name, least=partition.min_nodes
             )
         return self._not_admitted(job, partition)
 
@@ -244,8 +246,8 @@ class SlurmLimits:
             if "wall" not in named and math.isfinite(wall):
                 named.add("wall")
                 if job.limit_s > wall + 60:
-                    return _("time limit {limit} h is over {queue}'s {most} h").format(
-                        limit=f"{job.limit_s / 3600:.4g}", queue=queue, most=f"{wall / 3600:.4g}"
+                    return _("time limit {limit} is over {queue}'s {most}").format(
+                        limit=span(job.limit_s), queue=queue, most=span(wall)
                     )
         return None
 
@@ -299,8 +301,8 @@ class TableLimits:
                     amount=f"{job.gpus:g}", queue=queue, most=f"{row['max_gpus_per_job']:g}"
                 )
             if row["max_run_s"] is not None and math.isfinite(job.limit_s) and job.limit_s > row["max_run_s"] + 60:
-                return _("time limit {limit} h is over {queue}'s {most} h").format(
-                    limit=f"{job.limit_s / 3600:.4g}", queue=queue, most=f"{row['max_run_s'] / 3600:.4g}"
+                return _("time limit {limit} is over {queue}'s {most}").format(
+                    limit=span(job.limit_s), queue=queue, most=span(row["max_run_s"])
                 )
         return None
 

@@ -7,6 +7,7 @@ import numpy as np
 from connectors.text import _
 from console.scheduling.cluster import Cluster, Job, Mask
 from console.scheduling.profile import EPSILON, Demand
+from console.triage.words import amount
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:+-]+(?:[&|,][A-Za-z0-9_.:+-]+)*")
 
@@ -81,16 +82,15 @@ class Places:
                 unknown = _("named nodes among others")
         big = self._big_enough(job)
         if problem is None and int((mask & big).sum()) < job.nodes:
-            problem = _("asks {nodes} nodes of {shape}; only {count} such nodes exist for it").format(
-                nodes=job.nodes, shape=shape(job.demand), count=int((mask & big).sum())
+            problem = _("asks {nodes} with {shape}; {count} such exist for it").format(
+                nodes=nodes_of(job), shape=shape(job.demand), count=int((mask & big).sum())
             )
         mask = mask & big
         if problem is None and int((mask & cluster.serving).sum()) < job.nodes:
             out = [cluster.names[i] for i in np.flatnonzero(mask & ~cluster.serving)]
-            problem = _("asks {nodes} nodes of {shape}; {count} are in service, {out} out of it").format(
-                nodes=job.nodes, shape=shape(job.demand), count=int((mask & cluster.serving).sum()),
-                out=few(out),
-            )  # fmt: skip
+            problem = _("asks {nodes} with {shape}; in service: {count}, out of it: {out}").format(
+                nodes=nodes_of(job), shape=shape(job.demand), count=int((mask & cluster.serving).sum()), out=few(out)
+            )
         return Where(number, mask & cluster.serving, problem, unknown)
 
     def _of_partitions(self, job: Job) -> Mask:
@@ -137,13 +137,18 @@ def few(names: list[str] | tuple[str, ...], most: int = 5) -> str:
     return shown if len(names) <= most else _("{names} and {count} more").format(names=shown, count=len(names) - most)
 
 
+def nodes_of(job: Job) -> str:
+    """Return how many nodes a job asks, in words."""
+    return amount(job.nodes, "node")
+
+
 def shape(demand: Demand) -> str:
     """Return what a job asks of one node in words: GPUs, or CPUs where it asks no GPU."""
     if demand.whole:
-        return _("the whole node")
+        return _("nobody else on it")
     if demand.gpus > 0:
-        return _("{count} GPUs").format(count=f"{demand.gpus:g}")
-    return _("{count} CPUs").format(count=f"{demand.cpus:g}")
+        return amount(demand.gpus, "gpu")
+    return amount(demand.cpus, "cpu")
 
 
 def satisfied(constraint: str, features: list[frozenset[str]]) -> Mask | None:

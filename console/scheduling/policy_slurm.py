@@ -185,7 +185,8 @@ class SlurmPolicy:
                 found.append(_("preemption by suspension: such jobs are not preempted here"))
             if any(q.grace_s > 0 for q in rules.qos or ()):
                 found.append(_("GraceTime: preempted jobs end at once"))
-        found += [_("{name} is set and not played").format(name=key) for key in _NOT_PLAYED if key in rules.parameters]
+        left_out = _("{name} is set and not simulated")
+        found += [left_out.format(name=key) for key in _NOT_PLAYED if key in rules.parameters]
         if any(len(job.partitions) > 1 for job in cluster.pending):
             found.append(_("jobs that name several partitions are tried on all their nodes at the highest tier"))
         if any("+" in job.id for job in cluster.pending):

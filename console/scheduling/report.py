@@ -4,14 +4,16 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
-from connectors.text import _
+from connectors.text import _, plural
 from console.scheduling.cluster import Job
 from console.scheduling.forecast import Forecast, Group, JobForecast, Preempted, Waits
 from console.scheduling.limits import full
+from console.scheduling.placement import nodes_of, shape
 from console.scheduling.play import MAX_TASKS, Result, Run
 from console.scheduling.profile import EPSILON
 from console.scheduling.shortsight import BOOKED
 from console.scheduling.world import World
+from console.triage.words import span
 
 _MOST_FREES = 20
 
@@ -45,9 +47,9 @@ def make_forecast(world: World, results: Sequence[Result], horizon_s: float, bas
             _("run times are drawn from history: only the first {count} in line keep a place").format(count=BOOKED)
         )
     if any(result.cut_short for result in results):
-        notes.append(_("the cluster is too busy to be played to the end: later starts are missing"))
+        notes.append(_("the cluster is too busy to be simulated to the end: later starts are missing"))
     if any(job.tasks > MAX_TASKS for job in world.cluster.pending):
-        notes.append(_("of each array only the first {count} tasks are played").format(count=MAX_TASKS))
+        notes.append(_("of each array only the first {count} tasks are simulated").format(count=MAX_TASKS))
     in_service = _in_service(world, horizon_s)
     return Forecast(
         cluster=world.name, policy=world.policy.name, made_at=world.cluster.taken_at, horizon_s=horizon_s,
@@ -116,10 +118,10 @@ def _binding(
     if window > EPSILON:
         name = _first_reservation(world, job)
         if name is not None:
-            text = _("fits now, but its limit of {limit} h reaches into reservation {name} ({room} h from now)")
+            text = _("fits now, but its limit of {limit} reaches into reservation {name}, {room} from now")
             return (
                 f"reservation:{name}",
-                text.format(limit=f"{job.limit_s / 3600:.4g}", name=name, room=f"{window / 3600:.4g}"),
+                text.format(limit=span(job.limit_s), name=name, room=span(window)),
                 frees,
             )
     if job.reservation is not None:
@@ -127,16 +129,18 @@ def _binding(
         if begins > 0:
             return f"reservation:{job.reservation}", _("its reservation has not begun"), frees
     fitting = _fitting_now(world, job)
-    text = _("asks {nodes} nodes with {gpus} GPUs each free, {count} have that now")
-    return "nodes", text.format(nodes=job.nodes, gpus=f"{job.demand.gpus:g}", count=fitting), frees
+    text = _("asks {nodes} with {shape} free; now {count} of them").format(
+        nodes=nodes_of(job), shape=shape(job.demand), count=fitting
+    )
+    return "nodes", text, frees
 
 
 def _kept_for_others(world: World, job: Job, result: Result) -> str:
     room = result.rooms.get((world.places.of(job).key, job.demand, job.nodes), 0.0)
     if not EPSILON < room < job.limit_s:
         return _("there is room, but it is kept for jobs ahead of it")
-    text = _("there is room for {room} h, then it is kept for jobs ahead of it; its limit is {limit} h")
-    return text.format(room=f"{room / 3600:.4g}", limit=f"{job.limit_s / 3600:.4g}")
+    text = _("there is room for {room}, then it is kept for jobs ahead of it; its limit is {limit}")
+    return text.format(room=span(room), limit=span(job.limit_s))
 
 
 def _parents(world: World, keys: Sequence[str]) -> tuple[str, ...]:
@@ -148,9 +152,11 @@ def _bound_by_counter(world: World, job: Job, number: int) -> tuple[str, str, tu
     counter = world.policy.counters.all[number]
     amount = next(claim.amount for claim in world.claims[job.key] if claim.counter == number)
     if counter.queue.startswith("throttle:"):
-        why = _("{used} of at most {limit} tasks of its array run").format(
-            used=f"{world.used[number]:g}", limit=f"{counter.limit:g}"
-        )
+        why = plural(
+            "{used} of at most {count} task of its array runs",
+            "{used} of at most {count} tasks of its array run",
+            round(counter.limit),
+        ).format(used=f"{world.used[number]:g}", count=f"{counter.limit:g}")
         return "throttle", why, _holders(world, number, amount)
     why = _("{queue}: {used} of {limit} {label} in use, it asks {amount}").format(
         queue=counter.queue, used=f"{world.used[number]:g}", limit=f"{counter.limit:g}", label=counter.label,

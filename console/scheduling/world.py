@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from connectors.model import Snapshot
 from connectors.rules import SlurmRules
-from connectors.text import _
+from connectors.text import _, plural
 from console.scheduling.arena import Arena
 from console.scheduling.cluster import Cluster, Job, Reserved, read_cluster
 from console.scheduling.estimates import Estimates
@@ -202,8 +202,9 @@ def _unknown_gates(world: World) -> list[str]:
     unknown = [job.id for job in world.cluster.pending if world.gates[job.key].unknown]
     if not unknown:
         return []
-    return [
-        _("{count} jobs are left out because what they ask can't be read ({ids})").format(
-            count=len(unknown), ids=", ".join(unknown[:5])
-        )
-    ]
+    text = plural(
+        "{count} job is left out because what it asks can't be read ({ids})",
+        "{count} jobs are left out because what they ask can't be read ({ids})",
+        len(unknown),
+    )
+    return [text.format(count=len(unknown), ids=", ".join(unknown[:5]))]

@@ -77,7 +77,7 @@ def _impossible(case: Case, level: Level, *, stated: bool) -> Found:
     if case.brief:
         return case.found(Cause.NEVER_FITS, "never", short, short, stated=stated)
     forms = {
-        "wall": _("asks {asked}; {whose} allows at most {cap}"),
+        "wall": _("time limit {asked}; {whose} allows at most {cap}"),
         "job": _("asks {asked}; {whose} allows at most {cap} a job"),
         "node": _("asks {asked} a node; {whose} allows at most {cap} a node"),
         "minimum": _("asks {asked}; {whose} wants at least {cap} a job"),
@@ -218,7 +218,7 @@ def _unseen(case: Case, levels: Sequence[Level]) -> Found:
     if levels:
         level = min(levels, key=lambda one: one.left)
         if level.per == "wall":
-            seen = _("asks {asked}, and {whose} allows {cap}").format(
+            seen = _("time limit {asked}, and {whose} allows {cap}").format(
                 asked=span(level.asked), whose=level.label, cap=span(level.limit)
             )
         else:

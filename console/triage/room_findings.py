@@ -416,15 +416,15 @@ def oversize(case: Case) -> Found | None:
             ask=asked, partition=case.partition, most=largest
         )
         short = _("{ask} a node; largest node has {most}").format(ask=asked, most=largest)
-        step = _("ask for at most {most} GPUs a node, over more nodes").format(most=largest)
-        better = _("at most {most} GPUs a node can ever start").format(most=largest)
+        step = _("ask for at most {most} a node, over more nodes").format(most=amount(most, "gpu"))
+        better = _("at most {most} a node can ever start").format(most=amount(most, "gpu"))
         return case.found(
             Cause.NEVER_FITS, "never", short, says, stated=False, who=_("owner"), next_step=step, counterfactual=better
         )
     if ask.nodes > len(nodes):
-        asked, largest = figure(ask.nodes), figure(len(nodes))
-        says = _("asks {ask} nodes; {partition} has {have}").format(ask=asked, partition=case.partition, have=largest)
-        step = _("ask for at most {have} nodes").format(have=largest)
+        asked, largest = amount(ask.nodes, "node"), amount(len(nodes), "node")
+        says = _("asks {ask}; {partition} has {have}").format(ask=asked, partition=case.partition, have=largest)
+        step = _("ask for at most {have}").format(have=largest)
         return case.found(Cause.NEVER_FITS, "never", says, says, stated=False, who=_("owner"), next_step=step)
     return None
 
@@ -434,9 +434,11 @@ def too_large(case: Case) -> Found | None:
     room = case.room
     if (found := oversize(case)) is not None or not room.in_partition or not room.never:
         return found
-    says = _("needs {shape}; {count} nodes of {partition} could ever hold that").format(
-        shape=_shape(room), count=figure(len(room.capable)), partition=case.partition
-    )
+    says = plural(
+        "needs {shape}; {count} node of {partition} could ever hold that",
+        "needs {shape}; {count} nodes of {partition} could ever hold that",
+        len(room.capable),
+    ).format(shape=_shape(room), count=figure(len(room.capable)), partition=case.partition)
     return case.found(
         Cause.NEVER_FITS, "never", _("no node can ever hold its shape"), says, stated=False, who=_("owner")
     )

@@ -153,7 +153,7 @@ def over_partition_time(case: Case) -> Found | None:
         _("time limit {asked}; {partition} allows {most}").format(
             asked=span(asked), partition=name(one.name), most=most
         ),
-        _("asks {asked}; partition {partition} allows at most {most}").format(
+        _("time limit {asked}; partition {partition} allows at most {most}").format(
             asked=span(asked), partition=name(one.name), most=most
         ),
         *(
@@ -175,7 +175,7 @@ def part_time(case: Case) -> list[Found]:
     limits = partition_limits(case.board, case.row)
     if limits and case.row.get("time_limit_s") is not None:
         says = _(
-            "Slurm says that its time limit is too long, but {partition} now allows {most} and it asks {asked}"
+            "Slurm says that its time limit is too long, but {partition} now allows {most} and its limit is {asked}"
         ).format(
             partition=case.partition,
             most=span(max(one.max_time_s for one in limits)),
@@ -301,7 +301,9 @@ def _better_features(case: Case, constraint: str) -> str | None:
         best[has] = best.get(has, 0) + 1
     ranked = sorted((one for one in best.items() if one[0]), key=lambda one: (-len(one[0]), -one[1]))
     parts = [
-        _("{features} alone: {count} nodes").format(features="&".join(name(w) for w in words if w in has), count=n)
+        _("{features} alone: {nodes}").format(
+            features="&".join(name(w) for w in words if w in has), nodes=amount(n, "node")
+        )
         for has, n in ranked[:3]
     ]
     return "; ".join(parts) or None

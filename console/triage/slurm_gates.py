@@ -254,9 +254,11 @@ def licenses(case: Case) -> list[Found]:
     free, whole, named = figure(total - used), figure(total), name(label)
     at, facts = _licence_holders(case, label, count - (total - used))
     figures = f"{named}: Total={whole} Used={figure(used)} Free={free}"
-    says = _("asks {want} licences {name}; {free} of {total} are free").format(
-        want=figure(count), name=named, free=free, total=whole
-    )
+    says = plural(
+        "asks {count} licence {name}; {free} of {total} free",
+        "asks {count} licences {name}; {free} of {total} free",
+        round(count),
+    ).format(count=figure(count), name=named, free=free, total=whole)
     return [
         case.found(
             Cause.GATED,

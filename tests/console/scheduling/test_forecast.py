@@ -128,7 +128,7 @@ def test_gpus_are_free_but_kept_for_a_job_ahead_a01():
     assert one(found, "884120").binding == "nodes"
     assert one(found, "884120").frees == ("1",)
     assert one(found, "884131").binding == "order"
-    assert "2.5 h" in one(found, "884131").why
+    assert "2h30m" in one(found, "884131").why
     assert start_hours(found, "884131") == 50.5
     assert start_hours(found, "884132") == 0
 
@@ -333,7 +333,7 @@ def test_a_job_past_its_limit_is_taken_to_end_within_a_minute():
     found = forecast(snapshot([node("n1")], [running("1", "n1", 8, 1, ran=2), job("2", 8, 1)]))
     assert one(found, "2").start_p50 is not None
     assert 0 < (one(found, "2").start_p50 - NOW).total_seconds() <= 60
-    assert "past their limit" in found.basis
+    assert "1 running job is past its limit" in found.basis
 
 
 def test_gpus_that_no_job_explains_stay_allocated():

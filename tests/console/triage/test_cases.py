@@ -240,7 +240,7 @@ def test_a09_the_partitions_time_limit():
         rules=rules(partitions=(short, SlurmPartition(name="long"))),
     )
     cause = first(explain(snap, "1"), Cause.NEVER_FITS, "never")
-    assert "asks 3d; partition short allows at most 1d" in cause.says
+    assert "time limit 3d; partition short allows at most 1d" in cause.says
     assert "TimeLimit=1-00:00:00" in cause.next_step
     assert "long" in cause.next_step
 

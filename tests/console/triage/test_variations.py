@@ -48,7 +48,7 @@ def mine(number="9", **more):
         (limited("QOSMinGRES", qos={"min_tres_per_job": {"gres/gpu": 4.0}}, gpus=1),
          Cause.NEVER_FITS, "never", ["asks 1 GPU", "at least 4 GPUs"]),
         (limited("QOSMaxWallDurationPerJobLimit", qos={"max_wall_s": 7200.0}),
-         Cause.NEVER_FITS, "never", ["asks 4h", "at most 2h"]),
+         Cause.NEVER_FITS, "never", ["time limit 4h", "at most 2h"]),
         (limited("AssocMaxWallDurationPerJobLimit", assoc=[SlurmAssociation(account="vision", max_wall_s=3600.0)]),
          Cause.NEVER_FITS, "never", ["account vision", "at most 1h"]),
         (limited("QOSMaxGRESPerNode", qos={"max_tres_per_node": {"gres/gpu": 4.0}}),
