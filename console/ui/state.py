@@ -153,6 +153,8 @@ class Store:
         """Return what row 2 must say of the engine and of what it sends, None while all is well."""
         if self.engine == "down":
             return Verdict(word="UNKNOWN", glyph="x", says=self.engine_says)
+        if self.engine == "up" and not self.statuses:
+            return Verdict(word="UNKNOWN", glyph="?", says=_("the config names no cluster; gpudeck doctor says why"))
         for name in self.in_scope():
             if name in self.broken:
                 says = _("the tables of {cluster} can't be read: {error}; the picture is the last one")

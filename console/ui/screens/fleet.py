@@ -240,7 +240,7 @@ class Fleet(View):
         return [
             (name, "bold"), BLANK, BLANK, total("nodes"), total("gpus_lost"), total("gpus"), total("gpus_allocated"),
             total("gpus_free"), total("place8"), percent(mean), total("pending"), total("never"),
-            age(max(waits)) if waits else NONE, BLANK, BLANK, BLANK,
+            age(max(waits)) if waits else NONE if shown else UNKNOWN, BLANK, BLANK, BLANK,
         ]  # fmt: skip
 
     # words --------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Fleet(View):
     def verdict(self) -> Verdict:
         """Say what must be done first, in one sentence."""
         statuses = sorted(self.store.statuses.values(), key=_rank)
-        if not statuses:
+        if not statuses:  # once the engine is up, the store itself says that the config names none
             return Verdict(word="WAIT", says=_("the engine starts; nothing is known from last time"))
         live = [status for status in statuses if status.cluster in self.store.live]
         if not live or all(status.state == "connecting" for status in live):
@@ -289,7 +289,9 @@ class Fleet(View):
                 some=len(troubled), clusters=clusters_count(len(statuses)), parts=parts
             )
             failed = any(status.state == "failed" for status in unsure)
-            brief = parts if width_of(parts) <= self.app.size.width - _LEAD else self._in_all(acting, unsure, statuses)
+            room = self.app.size.width - _LEAD
+            shorter = (parts, *self._in_all(acting, unsure, statuses))
+            brief = next((words for words in shorter if width_of(words) <= room), shorter[-1])
             if acting:
                 return Verdict(word="ACT", glyph="!", says=says, brief=brief)
             return Verdict(word="UNKNOWN", glyph="x" if failed else "~", says=says, brief=brief)
@@ -301,17 +303,25 @@ class Fleet(View):
         )  # fmt: skip
         return Verdict(word="OK", says=says)
 
-    def _in_all(self, acting: list[ClusterStatus], unsure: list[ClusterStatus], every: list[ClusterStatus]) -> str:
-        """Return the troubles summed over the clusters, for a row that has no room for each."""
+    def _in_all(
+        self, acting: list[ClusterStatus], unsure: list[ClusterStatus], every: list[ClusterStatus]
+    ) -> tuple[str, str]:
+        """Return the troubles summed over the clusters, with and without their count."""
         never = sum(status.summary.never or 0 for status in acting)
         parts = _losses(never, sum(status.summary.gpus_lost or 0 for status in acting))
-        if unsure:
-            without = plural("{count} without a fresh answer", "{count} without a fresh answer", len(unsure))
-            parts.append(without.format(count=len(unsure)))
-        return _("{some} of {clusters}: {parts}").format(
-            some=len(acting) + len(unsure), clusters=clusters_count(len(every)),
-            parts=", ".join(parts or [_("needs a person")]),
-        )  # fmt: skip
+        failed = [status for status in unsure if status.state == "failed"]
+        for count, words in (
+            (len(failed), plural("{count} failed", "{count} failed", len(failed))),
+            (len(unsure) - len(failed), plural("{count} stale", "{count} stale", len(unsure) - len(failed))),
+        ):
+            parts += [words.format(count=count)] if count else []
+        said = ", ".join(parts or [_("needs a person")])
+        if failed and not acting:
+            said += "; " + self._trouble(failed[0])
+        whole = _("{some} of {clusters}: {parts}").format(
+            some=len(acting) + len(unsure), clusters=clusters_count(len(every)), parts=said
+        )
+        return whole, said
 
     def _trouble(self, status: ClusterStatus) -> str:
         name = safe(status.cluster)

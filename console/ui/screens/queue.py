@@ -1,5 +1,6 @@
 """The queue: every job of the clusters in scope, why it waits and when it starts; the explanation in the lower half."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -18,6 +19,9 @@ if TYPE_CHECKING:  # polars is imported after the first frame only
     import polars as pl
 
 
+_AT_ONCE = 5_000  # rows that are filtered and sorted within a frame's time
+
+
 class Queue(View):
     """All jobs in scope."""
 
@@ -32,6 +36,7 @@ class Queue(View):
         self._of: tuple[Any, ...] = ()
         self._total = 0
         self._silent: frozenset[str] = frozenset()
+        self._due: tuple[bool, bool] | None = None  # keep and to_top of the arrangement that is being made
         yield self.jobs_table
         yield self.note
 
@@ -63,15 +68,31 @@ class Queue(View):
             self._total = 0
             self.jobs_table.set_rows(ListRows())
             return
+        if self._due is not None:  # what is being arranged for a key still counts when newer figures come in
+            keep, to_top = keep and self._due[0], to_top or self._due[1]
+            self.workers.cancel_group(self, "arrange")
         self._total = frame.height
         unplaced = frame.get_column("position").null_count() == frame.height
         self._silent = frozenset({"position"}) if unplaced else frozenset()
-        frame = self.sieve.apply(frame)
-        frame = jobs.order(jobs.prepare(frame), self.order)
         shown = self.jobs_table.rows
         # Rows never move under the cursor without a key: only while it rests at the top is the list free to re-sort.
-        if keep and isinstance(shown, jobs.JobRows) and (self.jobs_table.cursor > 0 or self.jobs_table.marks):
-            frame = jobs.keep_order(frame, shown.keys)
+        stay = keep and isinstance(shown, jobs.JobRows) and (self.jobs_table.cursor > 0 or self.jobs_table.marks)
+        keys = shown.keys if stay and isinstance(shown, jobs.JobRows) else None
+        if frame.height <= _AT_ONCE:
+            self._put(*_arranged(frame, self.sieve.text, self.order, keys), to_top=to_top)
+        else:
+            self._due = (keep, to_top)
+            self.run_worker(self._arrange(frame, keys, to_top=to_top), group="arrange", exclusive=True)
+
+    async def _arrange(self, frame: "pl.DataFrame", keys: list[str] | None, *, to_top: bool) -> None:
+        """Filter and sort off the event loop, so that keys go on working; a newer arrangement ends an older one."""
+        found = await asyncio.to_thread(_arranged, frame, self.sieve.text, self.order, keys)
+        self._put(*found, to_top=to_top)
+        self.note.update()
+
+    def _put(self, frame: "pl.DataFrame", error: str, *, to_top: bool) -> None:
+        self._due = None
+        self.sieve.error = error
         self.jobs_table.set_rows(jobs.JobRows(frame, self.store), to_top=to_top)
 
     def set_filter(self, text: str) -> None:
@@ -104,6 +125,8 @@ class Queue(View):
         return two_ends(self.sieve.line(), (("   ".join(parts) + " ", "base"),), width)
 
     def _nothing(self, _width: int) -> list[Line]:
+        if self._due is not None:
+            return [(), ((f"  {_('the jobs are being read')}", "base"),)]
         store = self.store
         where = ", ".join(safe(name) for name in store.in_scope()) or _("no cluster")
         old = store.scope_age()
@@ -235,6 +258,14 @@ class Queue(View):
             return super().targets()
         places = sorted(at for key in self.jobs_table.marks if (at := rows.find(key)) is not None)
         return [_target(rows.job(at)) for at in places]
+
+
+def _arranged(frame: "pl.DataFrame", words: str, how: str, keys: list[str] | None) -> tuple["pl.DataFrame", str]:
+    """Return the rows that pass the filter, in the order `how` or that of `keys`, and what is wrong with the filter."""
+    sieve = Sieve()
+    sieve.text = words
+    frame = jobs.prepare(sieve.apply(frame))
+    return (jobs.order(frame, how) if keys is None else jobs.keep_order(frame, keys, how)), sieve.error
 
 
 def pl_equal(column: str, value: str) -> "pl.Expr":

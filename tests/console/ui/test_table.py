@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
-from ui_fake import LAYOUT_JOBS, NOW, STATUSES, FakeLink, many_jobs, tables
-from ui_helpers import console, keys, lines, text, until
+from ui_fake import LAYOUT_JOBS, NOW, STATUSES, FakeLink, healthy, many_jobs, tables
+from ui_helpers import check_rules, console, keys, lines, text, until
 
 from console.ui.palette import palette_of
 from console.ui.widgets.table import Column, ListRows, Table, choose_columns
@@ -128,3 +128,25 @@ async def test_fifty_thousand_rows_answer_a_key_in_fifty_milliseconds():
                 costs.append(time.process_time() - begin)
             assert min(costs) < 0.05, f"{key}: {costs}"
         assert "n" in text(app)
+
+
+async def test_a_long_queue_is_arranged_beside_the_keys():
+    frames = {"lab48": tables(many_jobs(6000), "lab48")}
+    async with console(FakeLink((healthy("lab48"),), frames)) as (app, pilot, _link):
+        await pilot.press("3")
+        assert "nothing waits, nothing runs" not in text(app), "rows that are not sorted yet are no empty queue"
+        queue = app.view
+        await until(pilot, lambda: len(queue.jobs_table.rows) == 6000)
+        await keys(pilot, "down", "down")
+        for letter in ("slash", *"user:ana"):
+            await pilot.press(letter)
+        await pilot.press("enter")
+        queue._load(keep=True, to_top=False)  # newer figures arrive before the rows of the filter stand there
+        await until(pilot, lambda: queue._due is None)
+        assert queue.jobs_table.cursor == 0, "a new filter begins at the top"
+        assert 0 < len(queue.jobs_table.rows) < 2000
+        assert f"{len(queue.jobs_table.rows)} of 6,000 shown" in text(app)
+        await keys(pilot, "slash", *" x:y", "enter")
+        await until(pilot, lambda: queue._due is None)
+        assert queue.sieve.error
+        check_rules(app)
