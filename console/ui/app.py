@@ -50,6 +50,7 @@ class ConsoleApp(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *actions.bindings(),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("tab", "press('tab')", show=False, priority=True),
     ]
 
@@ -116,6 +117,7 @@ class ConsoleApp(App[int]):
         """Draw the last picture; the engine starts after that frame."""
         self._drawn = True
         self.theme_changed_signal.subscribe(self, self._repaint)
+        self.app_resume_signal.subscribe(self, self._resumed)
         self.view.focus_first()
         self.call_after_refresh(self._begin)
 
@@ -190,6 +192,11 @@ class ConsoleApp(App[int]):
         says = _("{width}x{height} is too small; gpudeck needs {least}")
         least = f"{chrome.LEAST[0]}x{chrome.LEAST[1]}"
         return ((" " + says.format(width=width, height=height, least=least), "bold"),)
+
+    def _resumed(self, _app: object) -> None:
+        """Draw the whole screen: while the console was suspended the terminal showed something else."""
+        self.screen.refresh(layout=True)
+        self.call_after_refresh(self.screen.refresh)
 
     def on_resize(self, event: Resize) -> None:
         """Lay the views out anew for the new width; below the least size one line says so instead."""

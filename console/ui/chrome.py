@@ -92,6 +92,7 @@ def help_lines(scope: str, width: int) -> list[Line]:
     lines += _columns([(action.key_shown, actions.words(action)) for action in everywhere], width)
     moves = [
         ("Up Down", _("move")), ("PgUp PgDn", _("move by a screen")), ("g G", _("first, last")),
+        ("Ctrl-Z", _("suspend; fg comes back")), ("Ctrl-Q", _("quit from anywhere")),
     ]  # fmt: skip
     lines += _columns(moves, width)
     lines += [(), ((" " + _("ACTIONS (a, then the letter; the change asks for a word before it is made)"), "title"),)]

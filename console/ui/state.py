@@ -162,6 +162,11 @@ class Store:
         return None
 
 
+def error_of(status: ClusterStatus) -> str:
+    """Return why a cluster can't be read in safe words, without its name, which stands beside them; empty if it can."""
+    return safe(status.error or "").removeprefix(f"{safe(status.cluster)}: ")
+
+
 def clusters_count(count: int) -> str:
     """Return `3 clusters`."""
     return plural("{count} cluster", "{count} clusters", count).format(count=count)

@@ -12,7 +12,7 @@ from console.triage.diagnosis import Attention
 from console.ui.figures import BLANK, NONE, UNKNOWN, Cell, age, figure, gpu_words, percent, plain
 from console.ui.lines import Line, safe, two_ends, width_of
 from console.ui.screens.view import Target, View
-from console.ui.state import Verdict, clusters_count
+from console.ui.state import Verdict, clusters_count, error_of
 from console.ui.widgets.focus import take_keys
 from console.ui.widgets.row import Row
 from console.ui.widgets.table import Column, ListRows, Table
@@ -184,7 +184,7 @@ class Fleet(View):
         said = any(item.severity == "stale" for item in status.attention)
         if said or status.state not in {"failed", "stale"} or status.cluster not in self.store.live:
             return
-        what = status.error or (_("the cluster can't be read") if status.state == "failed" else _("no new answer"))
+        what = error_of(status) or (_("the cluster can't be read") if status.state == "failed" else _("no new answer"))
         yield Attention(
             severity="stale",
             cluster=status.cluster,
@@ -328,9 +328,7 @@ class Fleet(View):
         if not self.store.fresh(status):
             old = age(self.store.age_s(status))[0]
             if status.state == "failed":
-                return _("{name} failed: {error}").format(
-                    name=name, error=safe(status.error or _("no reason was given"))
-                )
+                return _("{name} failed: {error}").format(name=name, error=error_of(status) or _("no reason was given"))
             return _("{name} is stale, last read {age} ago").format(name=name, age=old)
         summary = status.summary
         parts = _losses(summary.never or 0, summary.gpus_lost or 0)

@@ -11,7 +11,7 @@ from console.ui.figures import age, gpu_words, moment, plain
 from console.ui.lines import Line, safe, two_ends
 from console.ui.screens.view import Target, View
 from console.ui.sifting import Sieve
-from console.ui.state import Verdict, VerdictWord
+from console.ui.state import Verdict, VerdictWord, error_of
 from console.ui.widgets.row import Row
 from console.ui.widgets.table import ListRows, Table
 
@@ -139,9 +139,9 @@ class Queue(View):
         elif store.table("jobs") is None:
             says = _("No jobs of {where} have been read ({asked}).").format(where=where, asked=asked)
             failed = [
-                status.error for name, status in store.statuses.items() if name in store.in_scope() and status.error
+                error_of(status) for name, status in store.statuses.items() if name in store.in_scope() and status.error
             ]
-            key = safe(failed[0]) if failed else _("r = ask now   1 = Fleet")
+            key = failed[0] if failed else _("r = ask now   1 = Fleet")
         else:
             says = _("No job on {where}: nothing waits, nothing runs ({asked}).").format(where=where, asked=asked)
             key = _("] = next cluster   1 = Fleet")
@@ -155,7 +155,7 @@ class Queue(View):
         if not scope or store.table("jobs") is None:
             failed = [status for status in scope if status.state == "failed"]
             if failed:
-                name, error = safe(failed[0].cluster), safe(failed[0].error or _("no reason was given"))
+                name, error = safe(failed[0].cluster), error_of(failed[0]) or _("no reason was given")
                 return Verdict(
                     word="UNKNOWN", glyph="x", says=_("{name} failed: {error}").format(name=name, error=error)
                 )
