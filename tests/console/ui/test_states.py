@@ -1,11 +1,27 @@
 """Every view in every state keeps the rules of the screens."""
 
 import pytest
-from ui_fake import NOW, STATUSES, FakeLink, ago, ahead, healthy, hostile_jobs, many_jobs, receipt, tables, whatif
-from ui_helpers import check_rules, console, keys, lines, text, verdict
+from msgspec.structs import replace
+from ui_fake import (
+    AUDIT,
+    NOW,
+    STATUSES,
+    FakeLink,
+    ago,
+    ahead,
+    healthy,
+    hostile_jobs,
+    many_jobs,
+    plan,
+    proposal,
+    receipt,
+    tables,
+    whatif,
+)
+from ui_helpers import check_rules, console, keys, lines, settle, text, type_in, verdict
 
 from connectors.text import use_language
-from console.messages import ClusterStatus, Committed, Summary
+from console.messages import AskAudit, AuditList, ClusterStatus, Commit, Committed, Propose, Summary
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 VIEWS = ["1", "2", "3", "4", "5", "6"]
@@ -163,6 +179,44 @@ async def test_hostile_names_are_exact_and_harmless(size):
             await keys(pilot, "escape", "e")
             check_rules(app)
             await keys(pilot, "escape")
+
+
+@pytest.mark.parametrize(
+    "bad", ["a\nb\x1b[2J[red]x[/]\u202e\x9b31m", "训练🚀👩‍💻" * 30, "x" * 300], ids=["acts", "wide", "long"]
+)
+async def test_hostile_words_in_everything_that_is_told(bad):
+    link = FakeLink((replace(STATUSES[0], cluster=bad, user=bad),), {bad: tables(hostile_jobs(), bad)})
+    step = replace(plan().steps[0], says=bad, native=bad)
+    ill = replace(plan(), steps=(step, step), notes=(bad,), system=bad)
+    shift = replace(whatif().jobs[0], id=bad, name=bad)
+    lost = replace(whatif().preempted[0], id=bad, name=bad, user=bad, by=bad)
+    told = replace(
+        whatif(bad), says=bad, assumed=(bad,), jobs=(shift,), preempted=(lost,),
+        by_team=tuple(replace(group, name=bad) for group in whatif().by_team),
+    )  # fmt: skip
+    done = replace(receipt("differs"), said=bad, answers=(replace(receipt().answers[0], native=bad, out=bad, err=bad),))
+    link.answers[Propose] = proposal(bad, cluster=bad, confirm=bad, plan=ill, whatif=told)
+    link.answers[Commit] = Committed(receipt_id=bad, receipt=done)
+    link.answers[AskAudit] = AuditList(
+        entries=(replace(AUDIT[0], receipt=bad, cluster=bad, who=bad, words=bad, effects=(bad,)),)
+    )
+    size = (80, 24) if len(bad) > 100 else (120, 40)
+    async with console(link, size=size) as (app, pilot, _link):
+        for way in (("3", "a"), ("h",), ("end",), ("home", "A")):
+            await keys(pilot, *way)
+            if not app.prompt.open and not app.menu.display:
+                check_rules(app)
+            else:
+                assert all(line.isprintable() for line in lines(app) if "\u200d" not in line)
+        await keys(pilot, "escape", "A")
+        await type_in(pilot, "wrong")
+        check_rules(app)
+        app.do(app.flows.commit(app.view.proposal(), bad.strip()))  # a word that no keyboard types
+        await settle(pilot)
+        check_rules(app)
+        for way in (("6",), ("d",), ("escape", "escape", "1"), ("d",), ("escape", "2"), ("4",)):
+            await keys(pilot, *way)
+            check_rules(app)
 
 
 async def test_ten_thousand_rows():
