@@ -412,8 +412,11 @@ def capture(
     from console.capture import save
 
     async def answer(engine: Engine) -> None:
-        for line in await save(engine, folder, redact=redact):
+        lines, failures = await save(engine, folder, redact=redact)
+        for line in lines:
             emit(line)
+        for failure in failures:
+            warn(str(failure))
 
     _run(common, answer)
 

@@ -150,6 +150,12 @@ class SlurmConnector:
         meta = msgspec.structs.replace(snapshot.meta, capabilities=self.capabilities)
         return dataclasses.replace(snapshot, meta=meta)
 
+    def redacted(self, raw: Raw, snapshot: "Snapshot") -> Raw:
+        """Return the answers without names of people, accounts, jobs and hosts; see `connectors.slurm.redact`."""
+        from connectors.slurm.redact import redacted
+
+        return redacted(raw, snapshot)
+
     async def observe(self) -> AsyncIterator["Snapshot"]:
         """Yield snapshots, one refresh at a time; the pause grows to 60 s where refreshes take long."""
         while True:

@@ -32,7 +32,7 @@ def history_table(answer: Answer, since: datetime, *, cluster: str) -> pl.DataFr
     """
     if answer.code != 0:
         raise _failure(answer, cluster)
-    fence = _fence(answer.asked)
+    fence = delimiter(answer.asked)
     table = split_table(decode(answer.out), [HISTORY_FIELDS[0]], list(HISTORY_FIELDS[1:]), fence)
     unread = Unread(SOURCE, "jobs", since)
     for text in table.unreadable:
@@ -62,7 +62,7 @@ def _as_squeue(table: Table) -> Table:
     return Table(columns=columns)
 
 
-def _fence(asked: str) -> str:
+def delimiter(asked: str) -> str:
     """Return the delimiter that sacct was asked to use; it is US and the nonce."""
     return US + asked.partition(f"--delimiter={US}")[2].partition("'")[0].partition(" ")[0]
 
