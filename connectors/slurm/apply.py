@@ -43,7 +43,7 @@ _GRACE_S = 10.0  # the shell gives up later than the command's own time limit
 _PAUSES_S = (0.3, 0.7, 1.0, 2.0, 2.0)  # slurmctld learns of sacctmgr's changes within moments
 _NOT_PERMITTED = re.compile(
     r"invalid user id|access/permission denied|permission denied|doesn't have privilege|not permitted|nothing modified"
-    r"|didn't affect anything|data has not changed",
+    r"|didn't affect anything|data has not changed|coordinators can not",
     re.IGNORECASE,
 )
 _COMPLAINT = re.compile(r"\berror:|" + _NOT_PERMITTED.pattern, re.IGNORECASE)

@@ -31,6 +31,9 @@ anything or your user doesn't have privilege to perform this action
 NO_EFFECT_IN_24_11 = """sacctmgr: error: Request didn't affect anything
  Error with request: Data has not changed since time specified
 """
+BEYOND_IN_24_11 = """sacctmgr: error: Coordinators can not increase job limits beyond the parent ones
+ Error with request: Coordinators can not increase job limits beyond the parent ones
+"""
 NOT_YOURS = ("", DENIED, 1)
 MODIFIED = (" Modified qos...\n  train\n", "", 0)
 SILENT = ("", "", 0)
@@ -159,6 +162,7 @@ REFUSALS = [
     ("quota qos:train gpus=28", NOT_YOURS, NotPermitted),
     ("quota vision gpus=28", (" Nothing modified\n", NO_EFFECT_IN_22_05, 1), NotPermitted),
     ("quota tomas gpus=28", ("", NO_EFFECT_IN_24_11, 1), NotPermitted),
+    ("quota tomas gpus=28", ("", BEYOND_IN_24_11, 1), NotPermitted),
     ("quota tomas gpus=28", (" Modified user associations...\n  Nothing modified\n", "", 1), NotPermitted),
     ("quota qos:train gpus=28", ("", DENIED_IN_26_05, 1), NotPermitted),
     ("drain gpu01 reason=x", ("", "slurm_update error: Invalid user id\n", 1), NotPermitted),

@@ -99,7 +99,9 @@ def cancel_all(bed: Bed) -> None:
     """Cancel every job and wait until none is left in the queue, completing ones included."""
 
     def empty() -> bool:
-        ids = [row[0] for row in _rows(bed, "%A")]
+        # 22.05 no longer knows the running tasks of an array by their job ids once the waiting ones were cancelled,
+        # and takes them as 65_0 only
+        ids = sorted({cell for row in _rows(bed, "%A\t%i") for cell in row})
         if ids:
             run(bed, "root", ["scancel", *ids])
         return not ids

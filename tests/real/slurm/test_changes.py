@@ -186,7 +186,7 @@ REFUSED = {
     "mira": {
         "quota qos:train gpus=99": "doesn't have privilege",
         "quota account:vision gpus=99": "doesn't have privilege",
-        "quota assoc:vision/mira gpus=99": "Nothing modified",
+        "quota assoc:vision/mira gpus=99": ("Nothing modified", "didn't affect anything"),  # 22.05, 24.11
         "quota partition:low max_run=1h": "Invalid user id",
         "drain gpu03 reason=x": "Invalid user id",
         "resume gpu04": "Invalid user id",
@@ -229,7 +229,7 @@ async def test_refusals_are_in_slurms_own_words_and_nothing_changed(
     assert everything() == before
     for words, said in REFUSED[user].items():
         assert (words, *seen[words][:3]) == (words, NotPermitted, True, 5)
-        assert said in seen[words][3]
+        assert any(one in seen[words][3] for one in ([said] if isinstance(said, str) else said)), seen[words]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ async def test_refusals_are_in_slurms_own_words_and_nothing_changed(
     [
         ("opsoper", "quota account:vision gpus=21"),
         ("opsoper", "reserve oper nodes=gpu03 start=now+30d end=now+31d users=mira"),
-        ("vcoord", "quota assoc:vision/tomas gpus=5"),
+        ("vcoord", "quota assoc:vision/tomas gpus=3"),  # 24.11 lets a coordinator lower it only
         ("vcoord", "hold {vlm-eval}"),
         ("mira", "hold {vlm-eval}"),
     ],

@@ -186,7 +186,7 @@ def test_a_quota_is_changed_seen_undone_and_audited(slurm, deck, fresh):
         return slurm.run("root", ["sacctmgr", "-nP", "show", "qos", "train", QUOTAS], check=True).stdout.strip()
 
     assert limit() == "train|gres/gpu=24"
-    done = deck("do", "quota qos:train gpus=28", "--yes")
+    done = deck.spawned("do", "quota qos:train gpus=28", "--yes")
     assert done.returncode == 0, done.stderr
     assert limit() == "train|gres/gpu=28"
     slurm.wait_for("start of lm-ablate", lambda: slurm.states()[fresh["lm-ablate"].id][0] == "RUNNING", 60)
@@ -199,6 +199,7 @@ def test_a_quota_is_changed_seen_undone_and_audited(slurm, deck, fresh):
     log = deck.folder / "state/audit/audit.jsonl"
     log.write_text(log.read_text().replace("limit 24", "limit 25").replace('"value":28', '"value":29', 1))
     assert deck("audit", "--verify").returncode == 7
+    assert deck.spawned("audit", "--verify").returncode == 7
 
 
 def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, deck):
@@ -206,16 +207,12 @@ def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, deck):
     names = slurm.hostile()
     assert len(names) == HOSTILE_EXPLAINED
     rows = {row["id"]: row for row in deck.rows("jobs", "--where", "user:mira")}
-    capture = str(deck.folder / "capture")
-    assert deck("capture", capture).returncode == 0
-    for index, (job, name) in enumerate(names.items()):
+    for job, name in names.items():
         assert rows[str(job)]["name"] == name
-        # Names take the same way in a capture, without a connection for each: two are asked live.
-        source = () if index < 2 else ("--captured", capture)
         part = re.split(r"[\x1b\n]", name)[0]
         where = f"name:{json.dumps(part, ensure_ascii=False)} id:{job}"
-        assert [row["name"] for row in deck.rows("jobs", "--where", where, *source)] == [name]
-        plain = deck("explain", str(job), *source).stdout
+        assert [row["name"] for row in deck.rows("jobs", "--where", where)] == [name]
+        plain = deck("explain", str(job)).stdout
         assert "\x1b" not in plain
         assert plain.splitlines()[0].startswith("opsadmin")
     plain = deck("get", "jobs").stdout
@@ -223,7 +220,7 @@ def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, deck):
     assert {line.split()[0] for line in plain.splitlines()} >= {str(job) for job in names}, "one line a job"
     one, *rest = names
     for change in (f"cancel {one}", "; ".join(f"cancel {job}" for job in rest)):
-        answer = deck("do", change, "--yes")
+        answer = deck.spawned("do", change, "--yes")
         assert answer.returncode == 0, answer.stderr
     assert all(state not in {"PENDING", "RUNNING"} for job, (state, _reason) in slurm.states().items() if job in names)
 

@@ -47,6 +47,15 @@ async def type_filter(pilot, words):
     await until(pilot, "the prompt is left", lambda: not pilot.app.prompt.open)
 
 
+async def stand_on(pilot, job):
+    await pilot.press("home")
+    for _row in listed(pilot.app):
+        if pilot.app.view.target().id == job:
+            return
+        await pilot.press("down")
+    raise AssertionError(job)
+
+
 def quiet(app):
     """Whatever a name holds, the screen has its full size and nothing on it acts on the terminal."""
     assert all(line.replace("\u200d", "").isprintable() for line in lines(app))
@@ -80,7 +89,9 @@ async def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, 
     for job, name in names.items():
         part = re.split(r"[\x1b\n]", name)[0][:20]
         await type_filter(pilot, f"name:{json.dumps(part, ensure_ascii=False)}")
-        assert listed(app) == {job: name}
+        assert listed(app)[job] == name
+        assert set(listed(app).values()) == {name}, "and whatever an earlier test has left under that name"
+        await stand_on(pilot, job)
         quiet(app)
         await pilot.press("e")
         await until(pilot, f"explanation of {job}", lambda: app.panel.display)
@@ -90,7 +101,7 @@ async def test_hostile_names_are_listed_filtered_explained_and_cancelled(slurm, 
         quiet(app)
         await pilot.press("escape")
         await until(pilot, "the list", lambda: not app.panel.display)
-    await type_filter(pilot, "user:mira")
+    await type_filter(pilot, "user:mira !state:cancelled")
     for _name in names:
         await pilot.press("space")
     assert len(app.view.targets()) == len(names)
