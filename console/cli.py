@@ -11,21 +11,25 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
 from typer.exceptions import TyperException
 
-from connectors.errors import BadWords, CheckFailed, GpudeckError, Unreachable
+from connectors.errors import BadWords, CheckFailed, GpudeckError, Unsupported
 from connectors.notation import safe_text
 from connectors.text import _, language_from_environment, use_language
 from console import config as configuration
 from console.engine import DEFAULT_TIMEOUT_S, Engine, Reading, captured_clusters, find_in_all
 
 if TYPE_CHECKING:
+    from connectors.change import Change, Supposition
     from connectors.model import Snapshot
     from console.messages import Proposal
+
+_Item = TypeVar("_Item", bound="Change | Supposition")
+_LONGEST_LINE = 2000
 
 app = typer.Typer(
     name="gpudeck",
@@ -85,6 +89,7 @@ def _command(name: str | None = None) -> Callable[[Callable[..., Any]], Callable
 
         def run(**values: Any) -> None:
             common = Common(**{key: values.pop(key) for key in _COMMON})
+            _one_form(common)
             function(common, **values)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + shared
@@ -95,6 +100,16 @@ def _command(name: str | None = None) -> Callable[[Callable[..., Any]], Callable
         return function
 
     return register
+
+
+def _one_form(common: Common) -> None:
+    chosen = {
+        "--json": common.json, "--json-lines": common.json_lines, "--csv": common.csv,
+        "--parquet": common.parquet is not None,
+    }  # fmt: skip
+    named = [name for name, given in chosen.items() if given]
+    if len(named) > 1:
+        raise BadWords(f"{' and '.join(named)} can't be had at once", hint="choose one")
 
 
 def engine_for(common: Common) -> Engine:
@@ -131,8 +146,8 @@ def emit(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Write one line to standard error, safe for a terminal."""
-    sys.stderr.write(f"gpudeck: {safe_text(text)}\n")
+    """Write one line to standard error, safe for a terminal and no longer than a screen."""
+    sys.stderr.write(f"gpudeck: {safe_text(text, _LONGEST_LINE)}\n")
 
 
 def readable(readings: Sequence[Reading]) -> list["Snapshot"]:
@@ -140,14 +155,19 @@ def readable(readings: Sequence[Reading]) -> list["Snapshot"]:
     snapshots = [reading.snapshot for reading in readings if reading.snapshot is not None]
     failures = [reading.error for reading in readings if reading.error is not None]
     if failures and not snapshots:
-        for error in failures[1:]:
-            warn(str(error))
-        raise failures[0]
+        raise _all_failed(failures)
     for error in failures:
         warn(str(error))
     for snapshot in snapshots:
         warn_gaps(snapshot)
     return snapshots
+
+
+def _all_failed(failures: Sequence[GpudeckError]) -> GpudeckError:
+    """Return the first failure, to be raised; the others are said."""
+    for error in failures[1:]:
+        warn(str(error))
+    return failures[0]
 
 
 def warn_gaps(snapshot: "Snapshot") -> None:
@@ -167,7 +187,8 @@ def clusters(common: Common) -> None:
     from console import output
 
     async def answer(engine: Engine) -> None:
-        rows = [_cluster_row(engine, reading) for reading in await engine.read_all()]
+        readings = await engine.read_all()
+        rows = [_cluster_row(engine, reading) for reading in readings]
         if common.json:
             emit(output.to_json(rows))
         elif common.json_lines:
@@ -184,12 +205,13 @@ def clusters(common: Common) -> None:
             ]
             emit(output.table(pl.DataFrame(shown, infer_schema_length=None)))
             for row in rows:
-                if row["error"]:
-                    warn(str(row["error"]))
                 for sentence in row["cannot"]:
                     emit(f"  {row['cluster']}: {safe_text(sentence)}")
-        if rows and all(row["error"] for row in rows):
-            raise Unreachable("no cluster answered", cluster="gpudeck", source="clusters")
+        failures = [reading.error for reading in readings if reading.error is not None]
+        if failures and len(failures) == len(readings):
+            raise _all_failed(failures)
+        for error in failures:
+            warn(str(error))
 
     _run(common, answer)
 
@@ -254,7 +276,11 @@ def explain(common: Common, job: Annotated[str, typer.Argument(help="A job's id,
     from console import output, say
 
     async def answer(engine: Engine) -> None:
-        cluster, row = find_in_all(await engine.read_all(), job)
+        readings = await engine.read_all()
+        cluster, row = find_in_all(readings, job)
+        for reading in readings:  # it may have a job of that id, too
+            if reading.error is not None:
+                warn(str(reading.error))
         snapshot = engine.member(cluster).snapshot
         if snapshot is not None:
             warn_gaps(snapshot)
@@ -272,17 +298,26 @@ def whatif(
     """Forecast without and with changes and suppositions, side by side."""
     from connectors.language import read
     from console import output, say
-    from console.operations.choose import choose_cluster
 
     async def answer(engine: Engine) -> None:
-        items = read(change, now=datetime.now().astimezone())
-        readings = await engine.read_all()
-        readable(readings)
-        cluster = await choose_cluster(engine, readings, items)
+        cluster, items = await _meant(engine, lambda now: read(change, now=now))
         foreseen = await engine.whatif(cluster, items)
         emit(output.to_json(rearranged(foreseen)) if common.json else say.whatif(foreseen))
 
     _run(common, answer)
+
+
+async def _meant(engine: Engine, words: Callable[[datetime], Sequence[_Item]]) -> tuple[str, Sequence[_Item]]:
+    """Return the cluster on which the words make sense, and what they say by its clock; what failed is said."""
+    from console.operations.choose import choose_cluster
+
+    words(datetime.now().astimezone())  # words that can't be understood need no cluster
+    readings = await engine.read_all()
+    if all(reading.snapshot is None for reading in readings):
+        readable(readings)
+    cluster, items = await choose_cluster(engine, readings, words)
+    readable(readings)
+    return cluster, items
 
 
 def rearranged(foreseen: Any) -> dict[str, Any]:
@@ -302,14 +337,12 @@ def do(
 ) -> None:
     """Resolve, plan, forecast, confirm, apply, verify, audit."""
     from connectors.errors import ReadOnly
-    from console.operations.choose import choose_cluster
     from console.operations.process import Operations, read_words
 
     async def answer(engine: Engine) -> None:
-        changes = read_words(change, datetime.now().astimezone())
-        readings = await engine.read_all()
-        readable(readings)
-        cluster = await choose_cluster(engine, readings, changes)
+        cluster, changes = await _meant(engine, lambda now: read_words(change, now))
+        if not dry_run and common.captured is not None:
+            raise Unsupported("a capture can't be changed: no cluster is behind it", cluster=cluster, capability="do")
         if not dry_run and engine.member(cluster).access != "write":
             raise ReadOnly(cluster)
         operations = Operations(engine, audit_log())
@@ -394,10 +427,13 @@ def audit(
 
 def audit_log() -> Any:
     """Return this user's audit log."""
-    from console.operations.audit import AuditLog
+    from console.operations.audit import AuditLog, NotRecorded
     from console.paths import state_folder
 
-    return AuditLog(state_folder("audit"))
+    try:
+        return AuditLog(state_folder("audit"))
+    except OSError as error:
+        raise NotRecorded("there is no place for the audit log", Path(error.filename or "."), error) from error
 
 
 @_command()
@@ -497,11 +533,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        warn(f"{error.filename or 'gpudeck'}: {error.strerror or error}")
+        return 1
     except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours is one line, exit 1
         if "-v" in words or "--verbose" in words:
             import traceback
 
             traceback.print_exc()
-        warn(f"a fault of gpudeck: {type(error).__name__}: {error} (-v shows where; please report it)")
+        says = (str(error).splitlines() or [""])[0]
+        warn(f"a fault of gpudeck: {type(error).__name__}: {says} (-v shows where; please report it)")
         return 1
     return code if isinstance(code, int) else 0

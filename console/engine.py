@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # polars and the core load when a snapshot is first needed
 _T = TypeVar("_T")
 DEFAULT_TIMEOUT_S = 60.0
 _HISTORY_FRESH_S = 1800.0
+_OWN_CLOCK = timedelta(minutes=2)  # a refresh takes seconds: what is further from us runs on a time of its own
 
 
 @dataclass(slots=True)
@@ -43,6 +44,7 @@ class Member:
     history_gap: Gap | None = None
     history_read: float | None = None
     reasons: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    clock_ahead: timedelta = timedelta(0)
 
     @property
     def name(self) -> str:
@@ -55,6 +57,8 @@ class Member:
 
         self.snapshot = snapshot
         self.error = None
+        ahead = snapshot.meta.taken_at - datetime.now(UTC)
+        self.clock_ahead = ahead if abs(ahead) > _OWN_CLOCK else timedelta(0)
         pending = snapshot.jobs.filter(pl.col("state") == "pending").select("key", "reason_raw")
         keys = set(pending["key"])
         for key, reason in pending.iter_rows():
@@ -108,6 +112,10 @@ class Engine:
     def capabilities(self, name: str) -> Capabilities:
         """Return what can be done on a cluster, as far as it is known by now."""
         return self.member(name).connector.capabilities
+
+    def now(self, name: str) -> datetime:
+        """Return what `now` means on a cluster, in this machine's zone: a demo or a capture has a time of its own."""
+        return datetime.now().astimezone() + self.member(name).clock_ahead
 
     async def raw(self, name: str) -> Raw:
         """Return the raw answers of one refresh."""
@@ -192,10 +200,11 @@ class Engine:
         member = self.member(name)
         snapshot = member.snapshot or await self.read(name)
         ground, resolved = snapshot, list[Change | Supposition]()
-        for item in items:
+        for number, item in enumerate(items, start=1):
             if isinstance(item, CHANGE_TYPES):
                 changes = member.connector.resolve(item, ground)  # type: ignore[arg-type]  # a tuple of types does not narrow
-                ground = apply_changes(ground, changes)
+                if number < len(items):  # the last one leaves its ground to nobody
+                    ground = apply_changes(ground, changes)
                 resolved += changes
             else:
                 ground = suppose(ground, item)  # type: ignore[arg-type]  # the same
@@ -272,17 +281,22 @@ def find_in_all(readings: Sequence[Reading], job: str) -> tuple[str, dict[str, A
     from console.jobs import find_job
 
     hits: list[tuple[str, dict[str, Any]]] = []
-    missing: NotFound | None = None
+    missing: list[NotFound] = []
     for reading in readings:
         if reading.snapshot is None:
             continue
         try:
             hits.append((reading.cluster, find_job(reading.snapshot, job)))
         except NotFound as error:
-            missing = error
+            missing.append(error)
     if len(hits) > 1:
         raise Ambiguous(job, [f"{job} on {cluster} (-c {cluster})" for cluster, _ in hits], kind="job")
     if hits:
         return hits[0]
     failed = next((reading.error for reading in readings if reading.error is not None), None)
-    raise failed or missing or NotFound("job", job)
+    if failed is None and len(missing) == 1:
+        raise missing[0]
+    near = [f"{name} on {error.cluster}" for error in missing for name in error.near]
+    raise failed or NotFound(
+        "job", job, cluster=" or ".join(str(error.cluster) for error in missing) or None, near=near
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from connectors.connector import Gap
+from connectors.errors import BadWords
 from connectors.notation import cells, cut, format_age, safe_text
 from connectors.text import _
 
@@ -117,8 +118,12 @@ def write_csv(frame: "pl.DataFrame", file: Any) -> None:
 
 
 def write_parquet(frame: "pl.DataFrame", path: Path) -> None:
-    """Write the frame as Parquet, all types kept."""
-    frame.write_parquet(path)
+    """Write the frame as Parquet, all types kept. BadWords if the file can't be written."""
+    try:
+        frame.write_parquet(path)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise BadWords(f"{path} can't be written: {why}", text=str(path), hint="name a file to make") from error
 
 
 def table(frame: "pl.DataFrame", *, width: int | None = None) -> str:

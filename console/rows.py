@@ -1,6 +1,5 @@
 """`gpudeck get`: rows of one table from every cluster, filtered, sorted and cut, in the form that was asked for."""
 
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -148,7 +147,7 @@ def show(common: Any, found: Sequence[ClusterRows], request: Request) -> None:
         return
     everything = pl.concat([picked(item.frame, None) for item in good], how="diagonal")
     if common.json_lines:
-        sys.stdout.writelines(msgspec.json.encode(row).decode() + "\n" for row in output.json_rows(everything))
+        emit("".join(msgspec.json.encode(row).decode() + "\n" for row in output.json_rows(everything)))
     elif common.csv:
         emit(output.csv_text(everything).removesuffix("\n"))
     elif common.parquet is not None:

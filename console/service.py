@@ -9,7 +9,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +122,14 @@ class Service:
         return Explained(diagnosis=await self._engine.explain(request.cluster, request.job))
 
     async def _whatif(self, request: AskWhatIf) -> Answer:
-        items = read_changes([request.words], now=datetime.now().astimezone())
+        items = read_changes([request.words], now=self._engine.now(request.cluster))
         return Foreseen(whatif=await self._engine.whatif(request.cluster, items))
 
     async def _forecast(self, request: AskForecast) -> Answer:
         return ForecastMade(forecast=await self._engine.forecast(request.cluster))
 
     async def _propose(self, request: Propose) -> Answer:
-        changes = only_changes(read_changes([request.words], now=datetime.now().astimezone()))
+        changes = only_changes(read_changes([request.words], now=self._engine.now(request.cluster)))
         return await self._operations.propose(request.cluster, changes)
 
     async def _propose_undo(self, request: ProposeUndo) -> Answer:

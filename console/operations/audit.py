@@ -8,6 +8,7 @@ An intent is written before anything is sent, its result after: a crash in betwe
 which is said wherever the log is shown.
 """
 
+import asyncio
 import fcntl
 import getpass
 import hashlib
@@ -15,8 +16,8 @@ import json
 import math
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +31,22 @@ from console.paths import write_private
 
 _GENESIS = "0" * 64
 _UNLIMITED = {"$": "unlimited"}
+_TURN_PAUSE_S = 0.1
 Kind = Literal["intent", "result", "refused"]
+
+
+class AuditUnusable(GpudeckError):
+    """The log can't be read or written: permissions, a full disk, a folder in its place."""
+
+    def __init__(self, what: str, file: Path, error: OSError) -> None:
+        """Say what could not be done with which file, and why."""
+        super().__init__(f"{what}: {error.filename or file}: {error.strerror or error}")
+
+
+class NotRecorded(AuditUnusable):
+    """What is about to be done can't be recorded, so it is not done."""
+
+    exit_code = 5
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,17 +74,49 @@ class AuditLog:
         self._head = folder / "head"
 
     def intent(self, cluster: str, body: dict[str, Any], *, who: str | None = None) -> str:
-        """Write that something is about to be done; returns the receipt's name (`r12`), unique in this log."""
-        with self._locked():
-            head = self._checked_head()
-            receipt = f"r{1 + sum(line.kind == 'intent' for line in self.lines())}"
-            self._append(head, "intent", receipt, cluster, body, who)
+        """Write that something is about to be done; returns the receipt's name (`r12`), unique in this log.
+
+        NotRecorded if it can't be written.
+        """
+        try:
+            with self._locked():
+                head = self._checked_head()
+                receipt = f"r{1 + sum(line.kind == 'intent' for line in self.lines())}"
+                self._append(head, "intent", receipt, cluster, body, who)
+        except OSError as error:
+            raise NotRecorded("nothing was changed, as it could not be recorded", self._file, error) from error
         return receipt
 
     def result(self, receipt: str, cluster: str, body: dict[str, Any], *, refused: bool = False) -> None:
-        """Write what came of an intent."""
-        with self._locked():
-            self._append(self._checked_head(), "refused" if refused else "result", receipt, cluster, body, None)
+        """Write what came of an intent. AuditUnusable if it can't be written: the log then shows an open intent."""
+        try:
+            with self._locked():
+                self._append(self._checked_head(), "refused" if refused else "result", receipt, cluster, body, None)
+        except OSError as error:
+            what = "it was refused" if refused else f"{receipt} was sent to {cluster}"
+            raise AuditUnusable(f"{what}, but that could not be recorded", self._file, error) from error
+
+    @asynccontextmanager
+    async def turn(self, cluster: str) -> AsyncIterator[None]:
+        """Wait until no other change of this log's owner is under way on a cluster, in any process, and hold that.
+
+        Slurm and its like compare nothing before they set a value: two plans on the same ground would both pass.
+        """
+        name = hashlib.sha256(cluster.encode()).hexdigest()[:16]  # a cluster may be called anything, a file may not
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self._folder / f"turn-{name}", os.O_WRONLY | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise NotRecorded("nothing was changed, as it could not be recorded", self._file, error) from error
+        try:
+            while True:
+                with suppress(BlockingIOError):
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                await asyncio.sleep(_TURN_PAUSE_S)
+            yield
+        finally:
+            os.close(handle)
 
     def lines(self) -> list[Line]:
         """Return all lines, oldest first; CheckFailed names the first that can't be read."""
@@ -76,6 +124,8 @@ class AuditLog:
             data = self._file.read_bytes()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise AuditUnusable("the audit log can't be read", self._file, error) from error
         found = []
         for number, line in enumerate(data.splitlines(), start=1):
             try:

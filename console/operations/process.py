@@ -88,13 +88,14 @@ class Operations:
         if typed.strip() != proposal.confirm:
             raise BadWords(f"the word is {proposal.confirm!r}, not {typed.strip()!r}: nothing was changed", text=typed)
         del self._proposals[proposal_id]
-        receipt_id = self.audit.intent(proposal.cluster, self._intent(proposal, undoes))
-        try:
-            receipt = await member.connector.apply(proposal.plan)
-        except GpudeckError as error:
-            self.audit.result(receipt_id, proposal.cluster, _refusal(error), refused=True)
-            raise
-        self.audit.result(receipt_id, proposal.cluster, {"receipt": msgspec.to_builtins(receipt)})
+        async with self.audit.turn(proposal.cluster):
+            receipt_id = self.audit.intent(proposal.cluster, self._intent(proposal, undoes))
+            try:
+                receipt = await member.connector.apply(proposal.plan)
+            except GpudeckError as error:
+                self.audit.result(receipt_id, proposal.cluster, _refusal(error), refused=True)
+                raise
+            self.audit.result(receipt_id, proposal.cluster, {"receipt": msgspec.to_builtins(receipt)})
         return receipt_id, receipt
 
     def _intent(self, proposal: Proposal, undoes: str | None) -> dict[str, Any]:

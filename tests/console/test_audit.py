@@ -1,7 +1,10 @@
 """The audit log: chain, head, undo bookkeeping, and every way of tampering that a line can suffer."""
 
+import asyncio
+import errno
 import json
 import math
+import os
 import stat
 from datetime import UTC, datetime
 
@@ -10,7 +13,7 @@ import pytest
 
 from connectors.change import Expectation, Found, Plan, Receipt, SetQuota, Step
 from connectors.errors import CheckFailed, GpudeckError, NotFound
-from console.operations.audit import AuditLog
+from console.operations.audit import AuditLog, AuditUnusable, NotRecorded
 
 NOW = datetime(2026, 11, 30, 21, 0, tzinfo=UTC)
 
@@ -154,3 +157,45 @@ def test_unknown_and_refused_receipts(log):
         log.receipt("r99")
     with pytest.raises(GpudeckError, match="changed nothing"):
         log.receipt(name)
+
+
+def test_what_cant_be_recorded_is_not_begun(tmp_path, monkeypatch):
+    def full(_handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(NotRecorded, match=r"nothing was changed.*No space left"):
+        AuditLog(tmp_path).intent("hpc", {})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotRecorded, match="nothing was changed"):
+        AuditLog(tmp_path / "file").intent("hpc", {})
+    assert NotRecorded.exit_code == 5
+
+
+def test_a_result_that_cant_be_recorded_is_told_and_stays_open(log):
+    name = log.intent("hpc", {"words": "x"})
+    path = log._file
+    kept = path.with_name("kept")
+    path.rename(kept)
+    path.mkdir()
+    with pytest.raises(AuditUnusable, match=r"can.t be read|could not be recorded"):
+        log.result(name, "hpc", {"receipt": msgspec.to_builtins(receipt())})
+    path.rmdir()
+    kept.rename(path)
+    assert log.entries()[0].outcome == "no result was recorded: it may have been carried out"
+
+
+async def test_changes_of_a_cluster_take_turns(log):
+    order = []
+
+    async def change(name, cluster):
+        async with log.turn(cluster):
+            order.append(f"{name} begins")
+            await asyncio.sleep(0.05)
+            order.append(f"{name} ends")
+
+    await asyncio.gather(change("a", "x"), change("b", "x"))
+    assert [word.split()[1] for word in order] == ["begins", "ends"] * 2
+    order.clear()
+    await asyncio.gather(change("a", "x"), change("b", "y"))
+    assert [word.split()[1] for word in order] == ["begins", "begins", "ends", "ends"]
