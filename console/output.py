@@ -131,7 +131,7 @@ def table(frame: "pl.DataFrame", *, width: int | None = None) -> str:
 
     `width` in cells, the terminal's by default; without a terminal nothing is cut.
     """
-    titles = [name.upper() for name in frame.columns]
+    titles = [name.removesuffix("_s").upper() for name in frame.columns]  # spans are shown with their unit
     right = [dtype.is_numeric() or name.endswith("_s") for name, dtype in frame.schema.items()]
     columns = [[_cell(name, value) for value in frame[name]] for name in frame.columns]
     limit = width
