@@ -11,7 +11,7 @@ next `find`. Among the nodes that fit at that time the lightest and then the ful
 
 import heapq
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 
 from console.scheduling.cluster import Cluster
@@ -157,9 +157,12 @@ class Arena:
     def _heap(self, key: Key, where: Where, now: float) -> list[Bound]:
         heap = self._heaps.get(key)
         if heap is None:
-            bounds = self._bounds_of(key, where, now)  # what holds for the base holds for the plan, which has less room
-            heap = sorted((max(now, bound), tight, node) for node, (bound, tight) in bounds.items() if bound < math.inf)
-            self._heaps[key] = heap
+            ordered = self._in_order(key, where, now)  # what holds for the base holds for the plan, which has less room
+            ready = bisect_right(ordered, now, key=lambda one: one[0])
+            ever = bisect_left(ordered, math.inf, key=lambda one: one[0])
+            heap = self._heaps[key] = [
+                *sorted((now, tight, node) for _bound, tight, node in ordered[:ready]), *ordered[ready:ever]
+            ]  # fmt: skip
         return heap
 
     def _bounds_of(self, key: Key, where: Where, now: float) -> dict[int, tuple[float, float]]:
@@ -215,6 +218,8 @@ class _Walk:
             missing = count - len(self.ready)
             if missing <= 0:
                 return self.when, self.ready
+            if latest <= self.when:
+                return math.inf, []
             while heap and (len(waiting) < missing or heap[0][0] < waiting[missing - 1][0]):
                 self._pop()
             after = waiting[missing - 1][0] if len(waiting) >= missing else math.inf

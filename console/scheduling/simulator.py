@@ -11,7 +11,7 @@ import math
 
 from console.scheduling.limits import full
 from console.scheduling.play import Booking, Entry, Play, Result
-from console.scheduling.profile import EPSILON
+from console.scheduling.profile import EPSILON, Demand
 from console.scheduling.shortsight import ShortSighted
 from console.scheduling.world import World
 
@@ -52,6 +52,7 @@ class Conservative(Play):
         self.loose_count = 0
         self.stale = False
         self.next_replan = 0.0
+        self.no_room: dict[tuple[int, int, Demand], list[tuple[int, float]]] = {}  # asks that don't fit at this time
         super().__init__(world, seed, horizon_s)
 
     def begin(self) -> None:
@@ -62,6 +63,7 @@ class Conservative(Play):
     def step(self, early: list[int], freed: set[int], woken: list[Entry]) -> None:
         """Start what is due and plan on."""
         self.started = 0
+        self.no_room.clear()
         changed = bool(early or woken)
         if not changed and not self.replan_s:  # a short queue: cheap enough to get the order exactly right
             changed = any(self.parked.get(counter) for counter in freed)
@@ -122,6 +124,7 @@ class Conservative(Play):
         self.due.clear()
         self.parked.clear()
         self.loose.clear()
+        self.no_room.clear()
         self.loose_count = 0
         self.per_user.clear()
         self.per_part.clear()
@@ -135,10 +138,13 @@ class Conservative(Play):
         queue, depth = self.queue, self.planning.depth
         index = self.frontier
         skipped = None
-        while index < len(queue) and self.tested < depth and not self.must_replan:
+        full_pass = self.tested >= depth
+        while index < len(queue) and not full_pass and not self.must_replan:
             entry = queue[index]
-            if entry.left and not entry.parked and not entry.loose and not self._plan_entry(entry) and skipped is None:
-                skipped = index
+            if entry.left and not entry.parked and not entry.loose:
+                if not self._plan_entry(entry) and skipped is None:
+                    skipped = index
+                full_pass = self.tested >= depth
             index += 1
         self.frontier = index if skipped is None else skipped
         if self.started and self.tested >= depth and index < len(queue):
@@ -170,14 +176,13 @@ class Conservative(Play):
             self._park(entry, blocked)
             return
         job = entry.job
-        latest = self.now + self.planning.window_s
-        when, nodes = entry.arena.find(entry.where, job.demand, job.nodes, job.limit_s, self.now, latest)
+        pledged = full(entry.claims, self.used, self.limit, self.pledged)
+        when, nodes = self._find(entry, only_now=pledged is not None)
         if nodes and when <= self.now + EPSILON:
             self._start(entry, nodes, booked=False)
             return
         if self.policy.preempts(job) and job.reservation is None and self._preempt(entry):
             return
-        pledged = full(entry.claims, self.used, self.limit, self.pledged)
         if pledged is not None:
             self._park(entry, pledged)
             return
@@ -186,6 +191,18 @@ class Conservative(Play):
             self._leave_loose(entry, when if nodes else when - self.planning.window_s)
             return
         self._book(entry, when, nodes)
+
+    def _find(self, entry: Entry, *, only_now: bool) -> tuple[float, list[int]]:
+        """Return the earliest place; where only a start now would count, an ask that has failed is not tried again."""
+        job, arena = entry.job, entry.arena
+        failed = self.no_room.setdefault((id(arena), entry.where.key, job.demand), [])
+        if only_now and any(nodes <= job.nodes and limit <= job.limit_s for nodes, limit in failed):
+            return math.inf, []
+        latest = self.now if only_now else self.now + self.planning.window_s
+        when, nodes = arena.find(entry.where, job.demand, job.nodes, job.limit_s, self.now, latest)
+        if not nodes or when > self.now + EPSILON:
+            failed.append((job.nodes, job.limit_s))
+        return when, nodes
 
     def _park(self, entry: Entry, counter: int) -> None:
         entry.parked = True
