@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 
 from connectors.errors import BadWords, CheckFailed, GpudeckError, Unsupported
 from connectors.notation import safe_text
-from connectors.text import _, language_from_environment, use_language
+from connectors.text import _, language_from_environment, plural, use_language
 from console import config as configuration
 from console.engine import DEFAULT_TIMEOUT_S, Engine, Reading, captured_clusters, find_in_all
 
@@ -285,7 +285,7 @@ def explain(common: Common, job: Annotated[str, typer.Argument(help="A job's id,
         if snapshot is not None:
             warn_gaps(snapshot)
         diagnosis = await engine.explain(cluster, job)
-        emit(output.to_json(diagnosis) if common.json else say.diagnosis(diagnosis, row))
+        emit(output.to_json(diagnosis) if common.json else say.diagnosis(diagnosis, row, now=engine.now(cluster)))
 
     _run(common, answer)
 
@@ -418,7 +418,7 @@ def audit(
         emit(
             output.to_json({"lines": count, "ok": True})
             if common.json
-            else _("{count} lines, none altered").format(count=count)
+            else plural("{count} line, not altered", "{count} lines, none altered", count).format(count=count)
         )
         return
     entries = [entry for entry in log.entries() if not common.cluster or entry.cluster in common.cluster][:limit]
@@ -472,7 +472,7 @@ def doctor(common: Common) -> None:
                 emit(finding.line())
         bad = [finding for finding in findings if finding.level == "fault"]
         if bad:
-            raise CheckFailed(_("{count} checks failed").format(count=len(bad)))
+            raise CheckFailed(plural("{count} check failed", "{count} checks failed", len(bad)).format(count=len(bad)))
 
     _run(common, answer)
 
@@ -515,6 +515,9 @@ def _top(version: Annotated[bool, typer.Option("--version", help="Show the versi
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     use_language(language_from_environment())
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, who wants none of it
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open as long as we are
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(args=words, prog_name="gpudeck", standalone_mode=False)
@@ -534,7 +537,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        warn(f"{error.filename or 'gpudeck'}: {error.strerror or error}")
+        warn(f"{error.filename or 'standard output'}: {error.strerror or error}")
         return 1
     except Exception as error:  # noqa: BLE001 - the last line of defence: a fault of ours is one line, exit 1
         if "-v" in words or "--verbose" in words:

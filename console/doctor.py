@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from connectors.notation import safe_text
-from connectors.text import _
+from connectors.notation import cells, safe_text
+from connectors.text import _, plural
 from console.engine import Engine, Reading
 from console.paths import state_folder
 
@@ -25,7 +25,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Return the finding as one line."""
-        mark = {"ok": "  ok   ", "note": "  note ", "fault": "! fault "}[self.level]
+        words = {"ok": _("ok"), "note": _("note"), "fault": _("fault")}
+        width = max(cells(word) for word in words.values())
+        word = words[self.level]
+        mark = ("! " if self.level == "fault" else "  ") + word + " " * (width - cells(word) + 1)
         return mark + f"{self.subject}: {safe_text(self.says)}" + (f" ({safe_text(self.fix)})" if self.fix else "")
 
 
@@ -71,16 +74,17 @@ def _cluster(engine: Engine, reading: Reading) -> list[Check]:
         hint = error.hint if error else None
         return [Check(level="fault", subject=name, says=error.what if error else _("not read"), fix=hint)]
     meta = reading.snapshot.meta
+    jobs, nodes = reading.snapshot.jobs.height, reading.snapshot.nodes.height
     found = [
         Check(
             level="ok",
             subject=name,
-            says=_("{system} {version} answers as {user}: {jobs} jobs, {nodes} nodes").format(
+            says=_("{system} {version} answers as {user}: {jobs}, {nodes}").format(
                 system=meta.system,
                 version=meta.version or "?",
                 user=meta.user or "?",
-                jobs=reading.snapshot.jobs.height,
-                nodes=reading.snapshot.nodes.height,
+                jobs=plural("{count} job", "{count} jobs", jobs).format(count=jobs),
+                nodes=plural("{count} node", "{count} nodes", nodes).format(count=nodes),
             ),
         )
     ]

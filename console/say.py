@@ -8,7 +8,9 @@ from connectors.notation import cells, cut, format_age, format_human_duration, s
 from connectors.text import _, plural, weekday
 from console.messages import AuditEntry, Proposal
 from console.scheduling.forecast import GroupChange, JobShift, Waits, WhatIf
-from console.triage.diagnosis import Diagnosis, Finding
+from console.triage.diagnosis import Diagnosis, Finding, Start
+
+_HORIZON_S = 86400.0  # how far the forecast behind an explanation looks (scheduling.whatif.forecast)
 
 
 def when(value: datetime | None, *, now: datetime | None = None) -> str:
@@ -47,9 +49,11 @@ def columns(rows: Sequence[Sequence[str]], *, indent: int = 2, right: Iterable[i
     return lines
 
 
-def diagnosis(answer: Diagnosis, row: dict[str, object]) -> str:
-    """Return why a job is not running: verdict first, then causes in binding order with their evidence."""
-    now = datetime.now(UTC)
+def diagnosis(answer: Diagnosis, row: dict[str, object], *, now: datetime) -> str:
+    """Return why a job is not running: verdict first, then causes in binding order with their evidence.
+
+    `now` is the cluster's own, which ages and days count from.
+    """
     name = safe_text(str(row.get("name") or ""), 60)
     lines = [
         f"{answer.cluster}  "
@@ -58,14 +62,22 @@ def diagnosis(answer: Diagnosis, row: dict[str, object]) -> str:
         f"{answer.verdict.upper()}  {safe_text(answer.says)}",
     ]
     if answer.start is not None:
-        lines.append(
-            _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
-                p50=when(answer.start.p50, now=now), p90=when(answer.start.p90, now=now), basis=answer.start.basis
-            )
-        )
+        lines.append(_start(answer.start, now))
     for number, finding in enumerate(answer.causes, start=1):
         lines += ["", *_finding(number, finding, now)]
     return "\n".join(lines)
+
+
+def _start(start: Start, now: datetime) -> str:
+    span = duration(_HORIZON_S)
+    if start.p50 is None and start.p90 is None:
+        return _("does not start within {span}; basis: {basis}").format(span=span, basis=start.basis)
+    later = _("not within {span}").format(span=span)
+    return _("starts {p50} (P50), {p90} (P90); basis: {basis}").format(
+        p50=later if start.p50 is None else when(start.p50, now=now),
+        p90=later if start.p90 is None else when(start.p90, now=now),
+        basis=start.basis,
+    )
 
 
 def _finding(number: int, finding: Finding, now: datetime) -> list[str]:
@@ -95,7 +107,7 @@ def whatif(answer: WhatIf) -> str:
     before, after = answer.baseline, answer.changed
     rows = [("", _("BEFORE"), _("AFTER"), _("CHANGE"))]
     for label, name in ((_("median wait"), "p50_s"), (_("P90 wait"), "p90_s"), (_("P95 wait"), "p95_s")):
-        rows.append((label, *_spans(getattr(before.waits, name), getattr(after.waits, name))))
+        rows.append((label, *_spans(before.waits, after.waits, name, before.horizon_s)))
     rows.append(
         (
             _("jobs that start in {span}").format(span=duration(before.horizon_s)),
@@ -114,7 +126,9 @@ def whatif(answer: WhatIf) -> str:
         "",
         *columns(rows, right=(1, 2, 3)),
     ]
-    lines += _groups(_("BY TEAM"), answer.by_team) + _groups(_("BY QUEUE"), answer.by_queue) + _shifts(answer.jobs)
+    horizon_s = before.horizon_s
+    lines += _groups(_("BY TEAM"), answer.by_team, horizon_s) + _groups(_("BY QUEUE"), answer.by_queue, horizon_s)
+    lines += _shifts(answer.jobs)
     for lost in answer.preempted:
         lines.append(
             "  "
@@ -129,12 +143,19 @@ def whatif(answer: WhatIf) -> str:
     return "\n".join(lines)
 
 
-def _spans(before: float | None, after: float | None) -> tuple[str, str, str]:
-    change = "?" if before is None or after is None else ("+" if after > before else "") + duration(after - before)
-    return duration(before), duration(after), change
+def _spans(before: Waits, after: Waits, name: str, horizon_s: float) -> tuple[str, str, str]:
+    """Return a percentile before and after, and its change; one that too few jobs reach lies beyond the horizon."""
+    spans: list[float | None] = [getattr(waits, name) for waits in (before, after)]
+    words = [
+        f"> {duration(horizon_s)}" if span is None and waits.started < waits.jobs else duration(span)
+        for span, waits in zip(spans, (before, after), strict=True)
+    ]
+    old, new = spans
+    change = "" if old is None or new is None else ("+" if new > old else "") + duration(new - old)
+    return words[0], words[1], change
 
 
-def _groups(title: str, groups: Sequence[GroupChange]) -> list[str]:
+def _groups(title: str, groups: Sequence[GroupChange], horizon_s: float) -> list[str]:
     moved = [group for group in groups if group.word != "same"]
     if not moved:
         return []
@@ -145,7 +166,7 @@ def _groups(title: str, groups: Sequence[GroupChange]) -> list[str]:
     group_words = {"better": _("better"), "worse": _("worse"), "same": _("same")}
     rows = [(title, _("STARTED"), _("AFTER"), _("P50 BEFORE"), _("AFTER"), _("CHANGE"), "")]
     for group in moved:
-        spans = _spans(group.before.p50_s, group.after.p50_s)
+        spans = _spans(group.before, group.after, "p50_s", horizon_s)
         rows.append(
             (safe_text(group.name), started(group.before), started(group.after), *spans, group_words[group.word])
         )

@@ -131,11 +131,12 @@ class SlurmConnector:
         answer = await shell.run(body, timeout_s=2 * limit)
         found = framing.frames(answer.out, answer.err, nonce, asked)
         if not found:
-            said = answer.err.decode(errors="backslashreplace").strip().splitlines()
+            said = (answer.err.strip() or answer.out.strip()).decode(errors="backslashreplace").splitlines()
             raise Unreachable(
                 f"{shell.where}: the shell ran no command: {said[-1] if said else f'exit code {answer.code}'}",
                 cluster=self.cluster,
                 source="shell",
+                hint="may this user run commands there? start-up files must not end or read input",
             )
         return found
 

@@ -11,7 +11,7 @@ from connectors.notation import format_hostlist, format_when
 from connectors.slurm.ledger import Draft, Ledger
 from connectors.slurm.placing import OUT_OF_SERVICE, blockers
 from connectors.slurm.targets import check_name, few
-from connectors.text import _
+from connectors.text import _, plural
 
 _SET_BY_SLURM = frozenset({"SPEC_NODES", "ALL_NODES"})
 
@@ -27,9 +27,9 @@ def reserve(change: Reserve, ledger: Ledger) -> Draft:
             )
     gpus = sum(float(ledger.row("nodes", node).get("gpus") or 0) for node in change.nodes)
     return Draft(
-        says=_("reserve {nodes} ({gpus} GPUs) for {whom} from {start} to {end}").format(
+        says=_("reserve {nodes} ({gpus}) for {whom} from {start} to {end}").format(
             nodes=format_hostlist(change.nodes),
-            gpus=f"{gpus:g}",
+            gpus=plural("{count} GPU", "{count} GPUs", round(gpus)).format(count=f"{gpus:g}"),
             whom=", ".join((*change.users, *change.accounts)),
             start=format_when(change.start),
             end=format_when(change.end),

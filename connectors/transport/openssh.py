@@ -5,6 +5,7 @@ that person opens the master first; the hint of the error says how.
 """
 
 import asyncio
+import hashlib
 import os
 import re
 import secrets
@@ -18,7 +19,7 @@ from connectors.transport.settings import SshSettings
 from connectors.transport.shell import SH, ShellAnswer
 
 _PERSIST_S = 300
-_LONGEST_FOLDER = 45  # a socket's path has at most 107 bytes, and ssh adds 58 to the folder's
+_LONGEST_FOLDER = 37  # a socket's path has at most 107 bytes, and we and ssh add 66 to the folder's
 _ALIVE = ("-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=2")
 _FAILED = 255  # ssh's own exit code for any failure of its own
 _HINTS = (
@@ -93,8 +94,17 @@ class OpensshShell:
             return ()
         return (
             *("-o", "ControlMaster=auto", "-o", f"ControlPersist={_PERSIST_S}"),
-            *("-o", f"ControlPath={control_folder(self._cluster)}/%C"),
+            *("-o", f"ControlPath={control_folder(self._cluster)}/{self._trust()}%C"),
         )
+
+    def _trust(self) -> str:
+        """Return what tells masters apart that were opened on other grounds: %C knows host, port and user only.
+
+        Without it a master that one known_hosts file let through would serve a config that names another.
+        """
+        settings = self._settings
+        grounds = repr((settings.ssh_config, settings.known_hosts, settings.identity))
+        return hashlib.sha256(grounds.encode()).hexdigest()[:8]
 
     def _why(self, answer: ShellAnswer) -> Unreachable:
         said = answer.err.decode(errors="backslashreplace")

@@ -31,7 +31,7 @@ from connectors.change import (
 from connectors.ground import quota_key
 from connectors.model import Snapshot
 from connectors.notation import format_hostlist, format_slurm_duration, format_when
-from connectors.text import _
+from connectors.text import _, plural
 from console.demo.targets import find_job, find_nodes, find_queue, find_reservation
 
 _OUT = ("draining", "drained")
@@ -90,8 +90,9 @@ def _quota(change: SetQuota, snapshot: Snapshot) -> Part:
         expects.append(Expectation(table="quotas", key=key, column="limit", value=old["limit"]))
         results.append(Expectation(table="quotas", key=key, column="limit", value=change.limit))
         if rows[0]["used"] > change.limit:
-            text = _("{queue} uses {used:g} GPUs now: what runs goes on, nothing more starts above {limit:g}")
-            notes = (text.format(queue=change.queue, used=rows[0]["used"], limit=change.limit),)
+            text = _("{queue} uses {used} now: what runs goes on, nothing more starts above {limit:g}")
+            held = plural("{count} GPU", "{count} GPUs", round(rows[0]["used"])).format(count=f"{rows[0]['used']:g}")
+            notes = (text.format(queue=change.queue, used=held, limit=change.limit),)
     for field, word in (("weight", "Fairshare"), ("max_run_s", "MaxTime" if kind == "partition" else "MaxWall")):
         value = getattr(change, field)
         if value is None:

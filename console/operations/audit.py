@@ -25,7 +25,7 @@ from typing import Any, Literal
 import msgspec
 
 from connectors.change import Receipt
-from connectors.errors import CheckFailed, GpudeckError, NotFound
+from connectors.errors import BadWords, CheckFailed, GpudeckError, NotFound
 from console.messages import AuditEntry
 from console.paths import write_private
 
@@ -168,14 +168,19 @@ class AuditLog:
         return [_entry(line, results.get(line.receipt), undone) for line in intents[:limit]]
 
     def receipt(self, name: str) -> tuple[AuditEntry, Receipt]:
-        """Return an entry and its receipt; NotFound if there is none, GpudeckError if nothing was carried out."""
+        """Return an entry and its receipt; NotFound if there is none, BadWords if nothing is known to be done."""
         entries = {entry.receipt: entry for entry in self.entries()}
         if name not in entries:
             raise NotFound("receipt", name, near=list(entries)[:3], hint="`gpudeck audit` lists them")
         for line in self.lines():
             if line.receipt == name and line.kind == "result":
                 return entries[name], msgspec.convert(line.body["receipt"], Receipt, strict=False)
-        raise GpudeckError(f"{name} changed nothing ({entries[name].outcome}), so there is nothing to undo")
+        if entries[name].outcome == "refused":
+            raise BadWords(f"{name} was refused and changed nothing: there is nothing to undo", text=name)
+        raise BadWords(
+            f"no result of {name} was recorded, so it is not known what to undo", text=name,
+            hint=f"look at {entries[name].cluster} and set it by a change of its own",
+        )  # fmt: skip
 
     def _append(
         self, head: tuple[int, str], kind: Kind, receipt: str, cluster: str, body: dict[str, Any], who: str | None

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from connectors.change import Expectation, Found, Plan, Receipt, SetQuota, Step
-from connectors.errors import CheckFailed, GpudeckError, NotFound
+from connectors.errors import BadWords, CheckFailed, GpudeckError, NotFound
 from console.operations.audit import AuditLog, AuditUnusable, NotRecorded
 
 NOW = datetime(2026, 11, 30, 21, 0, tzinfo=UTC)
@@ -199,3 +199,12 @@ async def test_changes_of_a_cluster_take_turns(log):
     order.clear()
     await asyncio.gather(change("a", "x"), change("b", "y"))
     assert [word.split()[1] for word in order] == ["begins", "begins", "ends", "ends"]
+
+
+def test_an_intent_without_a_result_cant_be_undone(log):
+    name = log.intent("hpc", {"words": "x"})
+    with pytest.raises(BadWords, match="not known what to undo"):
+        log.receipt(name)
+    log.result(name, "hpc", {"error": "Refused"}, refused=True)
+    with pytest.raises(BadWords, match="was refused"):
+        log.receipt(name)

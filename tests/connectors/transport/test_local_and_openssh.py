@@ -13,7 +13,8 @@ import pytest
 
 from connectors.errors import Malformed, Unreachable
 from connectors.transport import Shell, ShellAnswer, open_shell
-from connectors.transport.openssh import control_folder
+from connectors.transport.openssh import OpensshShell, control_folder
+from connectors.transport.settings import ssh_settings
 
 
 def local() -> Shell:
@@ -154,3 +155,14 @@ def test_the_control_folder_is_ours_alone(runtime: Path) -> None:
 def test_a_path_too_long_for_a_socket_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/" + "long/" * 20)
     assert control_folder("c") == Path("/tmp") / f"gpudeck-ssh-{os.getuid()}"
+
+
+@pytest.mark.parametrize("key", ["known_hosts", "identity", "ssh_config"])
+async def test_a_master_opened_on_other_grounds_is_not_shared(tmp_path: Path, key: str) -> None:
+    paths = []
+    for name in ("one", "other"):
+        (tmp_path / name).write_text("")
+        shell = OpensshShell("c", ssh_settings("c", {"host": "h", "transport": "openssh", key: str(tmp_path / name)}))
+        argv = await shell._prepared()
+        paths.append(next(word for word in argv if word.startswith("ControlPath=")))
+    assert paths[0] != paths[1]
