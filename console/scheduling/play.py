@@ -78,7 +78,8 @@ class Result:
     """What one seed gave.
 
     `ends` are by node the ends of jobs that ran at the beginning, in order; `rooms` how long jobs of a shape (key of
-    its nodes, demand, number of nodes) could run from the beginning on without delaying anybody that is booked.
+    its nodes, demand, number of nodes) could run from the beginning on without delaying anybody that is booked;
+    `pace_s` how far apart full plans were at first.
     """
 
     starts: dict[str, list[tuple[float, tuple[int, ...]]]]
@@ -87,6 +88,7 @@ class Result:
     cut_short: bool
     ends: dict[int, list[tuple[float, str, Demand]]]
     rooms: dict[tuple[int, Demand, int], float]
+    pace_s: float
 
 
 class Play:
@@ -127,6 +129,11 @@ class Play:
 
     def step(self, early: list[int], freed: set[int], woken: list[Entry]) -> None:
         """Plan after something happened: nodes given back before time, counters with more room, jobs newly eligible."""
+        raise NotImplementedError
+
+    @property
+    def pace_s(self) -> float:
+        """How long to wait between full plans: that bounds the work on long queues."""
         raise NotImplementedError
 
     def look_at_order(self) -> None:
@@ -181,7 +188,7 @@ class Play:
     def run(self) -> Result:
         """Play to the end and return what happened."""
         self.begin()
-        rooms = self._rooms()
+        rooms, pace_s = self._rooms(), self.pace_s
         seen = 0
         while self.events and seen < MAX_EVENTS:
             self.now = self.events[0][0]
@@ -205,7 +212,7 @@ class Play:
                 ends.setdefault(node, []).append((run.end, run.job.id, demand))
         for at_node in ends.values():
             at_node.sort()
-        return Result(starts, self.runs, self.evictions, bool(self.events), ends, rooms)
+        return Result(starts, self.runs, self.evictions, bool(self.events), ends, rooms, pace_s)
 
     def _end(self, number: int, early: list[int], freed: set[int], woken: list[Entry]) -> None:
         run = self.active.pop(number, None)

@@ -16,6 +16,7 @@ from console.scheduling.world import World
 from console.triage.words import span
 
 _MOST_FREES = 20
+_SLOW_S = 300.0  # plans further apart than this are told
 
 
 def nearest_rank(values: Sequence[float], share: float) -> float:
@@ -45,6 +46,13 @@ def make_forecast(world: World, results: Sequence[Result], horizon_s: float, bas
     if world.has_history:
         notes.append(
             _("run times are drawn from history: only the first {count} in line keep a place").format(count=BOOKED)
+        )
+    pace_s, interval_s = results[0].pace_s, world.policy.planning.interval_s
+    if pace_s >= _SLOW_S:
+        notes.append(
+            _("the queue is long: it is planned anew every {pace}, where the scheduler does every {interval}").format(
+                pace=span(pace_s), interval=span(interval_s)
+            )
         )
     if any(result.cut_short for result in results):
         notes.append(_("the cluster is too busy to be simulated to the end: later starts are missing"))

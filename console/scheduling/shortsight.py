@@ -13,7 +13,7 @@ from console.scheduling.profile import EPSILON, Demand
 from console.scheduling.world import World
 
 BOOKED = 16
-_SMALL = 40  # queues up to this length are planned whenever something changed, longer ones every bf_interval or two
+_SMALL = 40  # queues up to this length are planned whenever something changed
 _Failed = dict[tuple[int, int, Demand], list[tuple[int, float]]]
 
 
@@ -60,8 +60,13 @@ class ShortSighted(Play):
                 break
             self.queue = self._sorted()  # who was stopped waits again
         self.queue = [entry for entry in self.queue if entry.left]
+        self.next_pass = self.now + self.pace_s
+
+    @property
+    def pace_s(self) -> float:
+        """How long to wait between passes: nothing for short queues, bf_interval for 160 jobs, ten of them for 500."""
         size = min(len(self.queue), self.planning.depth)
-        self.next_pass = self.now if size <= _SMALL else self.now + self.planning.interval_s * max(1.0, size / 250)
+        return 0.0 if size <= _SMALL else self.planning.interval_s * max(1.0, (size / 160) ** 2)
 
     def _plan(self) -> None:
         for arena in self.arenas.values():

@@ -3,7 +3,7 @@
 Each tested job that can't start now is booked at its earliest place, so that nobody behind delays it. Jobs here use
 all of their limits, so bookings come true as planned and a step only plans on; what changes the ground or the order
 (a preemption, a quota that has room again, age) plans everything anew, how often is bounded by the size of the queue
-(`replan_s`). Where history says that jobs end sooner, `shortsight` plays instead.
+(`pace_s`). Where history says that jobs end sooner, `shortsight` plays instead.
 """
 
 import heapq
@@ -65,7 +65,7 @@ class Conservative(Play):
         self.started = 0
         self.no_room.clear()
         changed = bool(early or woken)
-        if not changed and not self.replan_s:  # a short queue: cheap enough to get the order exactly right
+        if not changed and not self.pace_s:  # a short queue: cheap enough to get the order exactly right
             changed = any(self.parked.get(counter) for counter in freed)
         if (self.stale or changed) and self.now >= self.next_replan:
             self._replan()
@@ -102,13 +102,16 @@ class Conservative(Play):
                 break
         self.stale = self.must_replan
         self.must_replan = False
-        self.next_replan = self.now + self.replan_s
+        self.next_replan = self.now + self.pace_s
 
     @property
-    def replan_s(self) -> float:
-        """How long to wait between full plans: nothing for short queues, 12 min for 500 waiting jobs."""
-        size = min(len(self.queue), self.planning.depth)
-        return 0.0 if size <= _SMALL else self.planning.interval_s * max(1.0, (size / 100) ** 2)
+    def pace_s(self) -> float:
+        """How long to wait between full plans: nothing for short queues, 12 min for 500 waiting jobs, 2 h for 5,000."""
+        size = len(self.queue)
+        if size <= _SMALL:
+            return 0.0
+        tested = min(size, self.planning.depth)
+        return self.planning.interval_s * max(1.0, (tested / 100) ** 2) * max(1.0, size / self.planning.depth)
 
     def plan_all(self) -> None:
         """Drop all bookings and plan every job up to the depth."""
@@ -277,9 +280,9 @@ class Conservative(Play):
                 if not entry.parked:
                     continue
                 entry.parked = False
-                self._plan_entry(entry)
+                if not self._plan_entry(entry):
+                    self._look_again_at(entry)
                 self.stale = self.stale or bool(entry.booked or entry.loose)
-                self._look_again_at(entry)
                 if self.must_replan or (entry.parked and full(entry.claims, self.used, self.limit) is None):
                     break  # what is free is pledged to others: nobody behind gets further
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from connectors.change import Change, Supposition
 from connectors.model import Snapshot
+from connectors.text import plural
 from console.scheduling.cluster import HOLDING_STATES
 from console.scheduling.compare import Stopped, compare
 from console.scheduling.effects import change_snapshot
@@ -66,7 +67,15 @@ def _forecast(snapshot: Snapshot, estimates: Estimates, horizon_s: float, seeds:
     world = make_world(snapshot, estimates)
     jobs = len(world.cluster.pending) + len(world.cluster.running)
     count = 1
+    rests_on = basis(estimates, world.cluster)
     if world.has_history:
         count = max(1, min(seeds, _MOST_PLAYED // max(1, jobs)))
+        if count < seeds:
+            text = plural(
+                "simulated with {count} draw of run times instead of {asked}: there are many jobs",
+                "simulated with {count} draws of run times instead of {asked}: there are many jobs",
+                count,
+            )
+            rests_on = f"{rests_on}; {text.format(count=count, asked=seeds)}"
     results = [simulate(world, seed, horizon_s) for seed in range(count)]
-    return make_forecast(world, results, horizon_s, basis(estimates, world.cluster))
+    return make_forecast(world, results, horizon_s, rests_on)

@@ -49,6 +49,9 @@ _SLIM = (
     "requested_nodes",
     "restarts",
 )
+_IN_LINE = (
+    "id", "user", "queue", "reason_raw", "priority", "gpus", "tasks", "expected_start_time",
+)  # fmt: skip
 _OWN = (
     "slurm_partition",
     "slurm_account",
@@ -230,9 +233,12 @@ class Board:
 
     @cached_property
     def pending(self) -> list[Row]:
-        """Return the pending jobs, highest priority first."""
-        rows = self._rows(pl.col("state") == "pending")
-        return sorted(rows, key=lambda row: -(row["priority"] if row["priority"] is not None else -1.0))
+        """Return the pending jobs, highest priority first, with the columns that a place in line rests on."""
+        jobs = self.snapshot.jobs
+        columns = [*_IN_LINE, *(name for name in ("slurm_partition", "slurm_scheduled_nodes") if name in jobs.columns)]
+        waiting = jobs.filter(pl.col("state") == "pending").select(columns)
+        ordered = waiting.sort(pl.col("priority").fill_null(-1.0), descending=True, maintain_order=True)
+        return ordered.to_dicts()
 
     @cached_property
     def _index(self) -> dict[str, int]:

@@ -124,7 +124,7 @@ def _full(case: Case, level: Level, *, stated: bool) -> Found:
     at, freeing = clears(case.board, level, rows)
     facts = list(_limit_evidence(case, level))
     if rows:
-        held = some([holder_text(row, level, case.now) for row in rows])
+        held = some([holder_text(row, level, case.now) for row in rows[:4]], of=len(rows))
         facts.append(case.evidence("derived", _("held by {jobs}").format(jobs=held)))
         if level.per == "group":
             facts.append(case.evidence("derived", _("by account: {shares}").format(shares=shares_text(rows, level))))

@@ -98,7 +98,8 @@ def line(case: Case, *, stated: bool) -> Found | None:
     says = _("ahead of it: {jobs} with {gpus}; the first is {first}").format(
         jobs=jobs_count(len(before)), gpus=amount(gpus, "gpu"), first=_job(first)
     )
-    facts = [case.evidence("derived", _("ahead: {jobs}").format(jobs=some([_job(row) for row in before])))]
+    listed = some([_job(row) for row in before[:4]], of=len(before))
+    facts = [case.evidence("derived", _("ahead: {jobs}").format(jobs=listed))]
     better, limit = None, case.row.get("time_limit_s")
     if start is not None:
         kept = keeper.get("slurm_scheduled_nodes") or hosts(node.name for node in planned)

@@ -84,10 +84,10 @@ def _folded(names: tuple[str, ...]) -> str:
     return safe_text(format_hostlist(names) if len(names) > 1 else "".join(names), _NAME_CELLS)
 
 
-def some(items: Sequence[str], most: int = 4) -> str:
-    """Return the first items, and how many more there are."""
+def some(items: Sequence[str], most: int = 4, *, of: int | None = None) -> str:
+    """Return the first items, and how many more there are: of so many where only the first ones are given."""
     listed = ", ".join(items[:most])
-    rest = len(items) - most
+    rest = (len(items) if of is None else of) - most
     if rest <= 0:
         return listed
     return listed + " " + plural("and {count} more", "and {count} more", rest).format(count=rest)

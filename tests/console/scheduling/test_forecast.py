@@ -398,6 +398,17 @@ def test_history_spreads_the_start_over_seeds_given_what_has_run():
     assert starts == {1.0, 2.0}  # those that ended after a quarter can no longer be it
 
 
+def test_fewer_draws_and_a_slower_pace_for_many_jobs_are_told():
+    rows = [running("0", "n1", 8, 4, ran=1), *(job(str(n), 8, 4) for n in range(1, 900))]
+    snap = snapshot([node("n1")], rows)
+    found = forecast(snap, history=frame(past(40, 0.5), JOBS), seeds=20, horizon_s=4 * HOUR)
+    assert found.seeds == 2
+    assert "2 draws of run times instead of 20" in found.basis
+    plain = forecast(snap, horizon_s=4 * HOUR)
+    assert "planned anew every 22m, where the scheduler does every 30s" in " ".join(plain.not_modelled)
+    assert not any("planned anew" in note for note in forecast(snapshot([node("n1")], rows[:30])).not_modelled)
+
+
 def test_waits_and_groups_add_up():
     rows = [running("1", "n1", 8, 2, team="nlp"), job("2", 8, 1, team="nlp"), job("3", 8, 1, team="vision")]
     found = forecast(snapshot([node("n1")], rows))
