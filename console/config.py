@@ -198,18 +198,32 @@ class _Reader:
 
 def line_of(text: str, table: tuple[str, ...], key: str) -> int:
     """Return the line (from 1) on which a key of a table stands; the table's own line, or 1, where it is not found."""
-    header = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*(#.*)?$")
     assignment = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*[=.]""")
     current: tuple[str, ...] = ()
     fallback = 1
     for number, line in enumerate(text.splitlines(), start=1):
-        found = header.match(line)
+        found = _header(line)
         if found:
-            current = tuple(part.strip(" \"'") for part in found.group(1).split("."))
-            if current == (*table, key):
+            current = found
+            if current[: len(table) + 1] == (*table, key):
                 return number
             if current == table:
                 fallback = number
         elif current == table and assignment.match(line):
             return number
     return fallback
+
+
+def _header(line: str) -> tuple[str, ...]:
+    """Return the parts of a table's header (`[clusters."a.b"]`), nothing for any other line."""
+    if not line.lstrip().startswith("["):
+        return ()
+    try:
+        inner = tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        return ()
+    parts: list[str] = []
+    while isinstance(inner, dict) and inner:
+        name, inner = next(iter(inner.items()))
+        parts.append(name)
+    return tuple(parts)

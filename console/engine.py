@@ -7,6 +7,7 @@ mutable state of the program: members with their snapshots, the audit log's hand
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -204,7 +205,8 @@ class Engine:
             if isinstance(item, CHANGE_TYPES):
                 changes = member.connector.resolve(item, ground)  # type: ignore[arg-type]  # a tuple of types does not narrow
                 if number < len(items):  # the last one leaves its ground to nobody
-                    ground = apply_changes(ground, changes)
+                    with suppress(NotFound):  # one task of a folded array is there, but has no row that could change
+                        ground = apply_changes(ground, changes)
                 resolved += changes
             else:
                 ground = suppose(ground, item)  # type: ignore[arg-type]  # the same
@@ -264,6 +266,8 @@ def _open(config: Config, cluster: ClusterConfig, captured: Path | None) -> Conn
         return connector_class(cluster.system).open(cluster.name, cluster.settings, captured=captured)
     except BadWords as error:
         raise config.complain(cluster.name, error) from error
+    except NotFound as error:
+        raise config.complain(cluster.name, BadWords(error.what, text="system", hint=error.hint)) from error
 
 
 def _now_of(member: Member) -> datetime:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +102,29 @@ async def test_now_is_the_clusters_own():
     assert abs(engine.now("lab48") - ours - ahead) < timedelta(seconds=30)
     assert engine.now("lab48").tzinfo is not None
     await engine.close()
+
+
+def test_a_system_that_is_not_installed_is_a_mistake_of_the_config(run, tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('# mine\n[clusters.a]\nhost = "x"\nsystem = "slrum"\n')
+    code, out, err = run("clusters", "--config", str(path))
+    assert (code, out) == (2, "")
+    assert f"{path}, line 4: [clusters.a] no such system: 'slrum'" in err
+
+
+def test_single_tasks_of_an_array_that_waits_are_jobs(run):
+    folder = Path(__file__).resolve().parents[1] / "recorded" / "slurm" / "22.05-live"
+    code, out, _err = run("do", "--dry-run", "--captured", str(folder), "cancel 16_3", "cancel 16_4")
+    assert code == 0
+    assert "scancel 16_3\n" in out
+    assert "scancel 16_4\n" in out
+    code, out, err = run("do", "--yes", "--captured", str(folder), "cancel 16_3")
+    assert (code, out) == (5, "")
+    assert "a capture can't be changed" in err
+
+
+def test_closed_streams_are_no_fault(tmp_path):
+    env = {**os.environ, "GPUDECK_STATE": str(tmp_path)}
+    words = f"exec {sys.executable} -m console get nodes -c demo:quad >&-"
+    done = subprocess.run(["/bin/sh", "-c", words], env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

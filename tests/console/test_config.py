@@ -90,3 +90,16 @@ def test_secrets(monkeypatch):
         Secret(command="sh -c 'exit 3'").reveal()
     with pytest.raises(BadWords, match="holds no secret"):
         Secret(env="NOT_THERE_AT_ALL").reveal()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[clusters.a]\nsystem = "slurm"\n\n[cluster.b]\nsystem = "slurm"\n', 4),
+        ('[clusters.a]\nsystem = "demo"\n[clusters."a.b"]\naccess = "no"\nsystem = "demo"\n', 4),
+        ('[ clusters . "a" ]  # one\nsystem = "demo"\naccess = "no"\n', 3),
+    ],
+)
+def test_the_line_is_right(text, line):
+    with pytest.raises(BadWords, match=rf"config.toml, line {line}: "):
+        parse(text, PATH)
