@@ -129,6 +129,17 @@ class Room:
         """Return nodes with room now that a coming reservation takes before the job's limit."""
         return [node for node in self.usable if self.holds(node) and self.window(node.name, self.board.now)]
 
+    @cached_property
+    def shut(self) -> list[Node]:
+        """Return nodes that a coming reservation takes before the job's limit, where the others are too few for it.
+
+        It can't start on them before that reservation ends, whenever what runs there ends.
+        """
+        capable = [node for node in self.usable if self.could_hold(node)]
+        windowed = [node for node in capable if self.window(node.name, self.board.now)]
+        enough = self.ask.spread or len(capable) - len(windowed) >= self.ask.nodes
+        return [] if enough or len(capable) < self.ask.nodes else windowed
+
     @property
     def free(self) -> float:
         """Return the free GPUs of usable candidates."""

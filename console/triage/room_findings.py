@@ -357,13 +357,15 @@ def reserved(case: Case, *, stated: bool) -> Found | None:
     room, now = case.room, case.now
     if room.fits_now:
         return None
-    if room.windowed and room.enough([*room.fit, *room.windowed]):
-        coming = [one for node in room.windowed if (one := room.window(node.name, now))]
+    roomy = bool(room.windowed) and room.enough([*room.fit, *room.windowed])
+    taken = room.windowed if roomy else room.shut
+    if taken:
+        coming = [one for node in taken if (one := room.window(node.name, now))]
         first = min(coming, key=lambda one: one.start or now)
         left = (first.start - now).total_seconds() if first.start else 0.0
         says = _("reservation {name} takes {nodes} at {start}, before this would end by its limit of {limit}").format(
             name=name(first.name),
-            nodes=hosts(n.name for n in room.windowed),
+            nodes=hosts(n.name for n in taken),
             start=case.when(first.start),
             limit=span(room.ask.limit_s),
         )
@@ -378,7 +380,9 @@ def reserved(case: Case, *, stated: bool) -> Found | None:
             next_step=_("shorten the time limit, or wait until {end}").format(end=case.when(first.end)),
             counterfactual=_("a limit of at most {limit} would fit before {start}").format(
                 limit=span(left), start=case.when(first.start)
-            ),
+            )
+            if roomy
+            else None,
         )
     back = [node for node in room.candidates if node.name in room.kept and not node.out and room.holds(node)]
     if back and room.enough([*room.fit, *back]):

@@ -4,6 +4,9 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
+import polars as pl
+
+from connectors.model import ACTIVE_STATES
 from connectors.text import _, plural
 from console.triage.board import Reservation, Row, end_of, own
 from console.triage.case import Case, Found
@@ -159,14 +162,16 @@ def _never(case: Case, broken: list[_Parent]) -> Found:
 
 def _singleton(case: Case) -> Found:
     row = case.row
-    holding = () if case.brief else case.board.holding
-    same = [one for one in holding if one["name"] == row.get("name") and one["user"] == row.get("user")]
-    ends = [end_of(one, case.now) for one in same]
+    same = [] if case.brief else _namesakes(case)
+    ends = [end_of(one, case.now) if one["state"] != "pending" else None for one in same]
     at = max((end for end in ends if end), default=None) if all(ends) else None
     first = name(same[0]["id"]) if same else _("an earlier one")
-    says = _("singleton: it waits until {user}'s other jobs named {job} have ended ({first} runs)").format(
-        user=name(row.get("user")), job=name(row.get("name")), first=first
+    says = _("singleton: it waits until {user}'s earlier jobs named {job} have ended").format(
+        user=name(row.get("user")), job=name(row.get("name"))
     )
+    if same:
+        stands = _("{job} is still pending") if same[0]["state"] == "pending" else _("{job} runs")
+        says = f"{says} ({stands.format(job=first)})"
     return case.found(
         Cause.GATED,
         "wait",
@@ -176,6 +181,14 @@ def _singleton(case: Case) -> Found:
         who=_("nobody"),
         next_step=_("wait"),
     )
+
+
+def _namesakes(case: Case) -> list[Row]:
+    """Return its user's other jobs of that name that have not ended, those that hold something first."""
+    row, jobs = case.row, case.board.snapshot.jobs
+    same = (pl.col("name") == row.get("name")) & (pl.col("user") == row.get("user")) & (pl.col("id") != row["id"])
+    found = jobs.filter(same & pl.col("state").is_in(list(ACTIVE_STATES))).to_dicts()
+    return sorted(found, key=lambda one: one["state"] == "pending")
 
 
 def begin(case: Case) -> list[Found]:

@@ -215,6 +215,24 @@ def test_a_singleton_waits_for_its_namesake():
     assert cause.clears_at == at("12:00")
 
 
+def test_a_singleton_behind_a_pending_namesake_says_that_it_is_pending():
+    jobs = [job("4", name="nightly"), job("1", reason="Dependency", dependency="singleton(unfulfilled)", name="nightly")]
+    cause = first(explain(snapshot(jobs, nodes("gn", 1, 2)), "1"), Cause.GATED, "wait")
+    assert "4 is still pending" in cause.says
+    assert cause.clears_at is None
+
+
+def test_busy_nodes_that_a_reservation_takes_before_the_limit_wait_for_its_end():
+    """22.05.8 says `May be reserved for other job`: when the running job ends, the reservation already keeps it out."""
+    kept = {"name": "keep", "start_time": at("13:00"), "end_time": at("15:00"), "nodelist": ["gn01"], "users": ["ana"]}
+    busy = [job("8", state="running", nodelist=["gn01"], time_limit_s=7200.0)]  # until 12:30
+    for limit, cause, clears in ((3600.0, Cause.WINDOW, at("15:00")), (600.0, Cause.ALL_BUSY, at("12:30"))):
+        asking = job("1", reason="ReqNodeNotAvail, May be reserved for other job", time_limit_s=limit * 2)
+        said = explain(snapshot([*busy, asking], [node("gn01", used=8)], reservations=[kept]), "1")
+        assert any((one.cause, one.clears_at) == (cause, clears) for one in said.causes), said.causes
+    assert said.causes[0].counterfactual is None
+
+
 def test_begin_time_is_a_wish_or_a_requeue():
     wish = explain(snapshot([job("1", reason="BeginTime", eligible_time=at("20:00"))]), "1").causes[0]
     requeued = explain(snapshot([job("1", reason="BeginTime", eligible_time=at("20:00"), restarts=1)]), "1").causes[0]
