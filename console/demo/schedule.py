@@ -3,6 +3,10 @@
 Slurm's order: held and gated jobs aside, limits of QOS and account first, then nodes in order of priority. The first
 job of a partition that finds no room is given the nodes on which it fits first by time limits, and later ones start
 only where they do not push it back (EASY backfill on nodes). Reasons are Slurm's words for what binds.
+
+It is a second implementation on purpose. The core's `plan_now` starts from a Snapshot, which would have to be laid out
+for every pass of the weeks that a demo has behind it; and a forecast that is tested against what the demo then does
+would agree with itself if both were one.
 """
 
 import math
@@ -138,7 +142,9 @@ def limit(job: Job, state: State, ledger: Ledger) -> str | None:
             return "QOSGrpGRES"
         if ledger.user[qos.name, job.ask.user] + job.gpus > qos.max_tres_per_user.get(GPU, math.inf):
             return "QOSMaxGRESPerUser"
-        if ledger.account[job.ask.team] + job.gpus > state.queues.account_gpus[job.ask.team]:
+        # where a QOS caps GPUs its jobs pass the account's cap, though they count there (Slurm's resource_limits)
+        cap = math.inf if GPU in qos.grp_tres else state.queues.account_gpus[job.ask.team]
+        if ledger.account[job.ask.team] + job.gpus > cap:
             return "AssocGrpGRES"
     return None
 

@@ -3,12 +3,16 @@
 import math
 from collections import Counter
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
 from connectors.language import read_one
+from connectors.rules import SlurmQos
 from console.demo.carry import carry_out
 from console.demo.scenarios import GPU, HOUR, SCENARIOS
+from console.demo.schedule import Ledger
+from console.demo.schedule import limit as schedule_limit
 from console.demo.store import Diary
 from console.demo.tables import answers
 from console.demo.telemetry import read
@@ -47,8 +51,9 @@ def check(world):
         used_user[job.ask.qos, job.ask.user] += job.gpus
     for name, qos in state.queues.qos.items():
         assert used_qos[name] <= qos.grp_tres.get(GPU, math.inf)
+    past_the_account = {job.ask.team for job in state.running.values() if GPU in state.queues.qos[job.ask.qos].grp_tres}
     for team, cap in state.queues.account_gpus.items():
-        assert used_team[team] <= cap
+        assert used_team[team] <= cap or team in past_the_account
     for (name, _user), used in used_user.items():
         assert used <= state.queues.qos[name].max_tres_per_user.get(GPU, math.inf)
     assert not state.pending.keys() & state.running.keys()
@@ -259,3 +264,12 @@ def test_the_clock_is_start_plus_speed_times_real_time():
     slower = diary.at_speed(1.0, 510.0)
     assert slower.second_at(510.0) == PAST_S + 600
     assert slower.second_at(520.0) == PAST_S + 610
+
+
+@pytest.mark.parametrize(("qos_cap", "reason"), [({}, "AssocGrpGRES"), ({GPU: 24.0}, None), ({GPU: 20.0}, "QOSGrpGRES")])
+def test_a_qos_that_caps_gpus_rules_instead_of_the_account(qos_cap, reason):
+    ledger = Ledger()
+    ledger.qos["nlp"] = ledger.account["lab"] = 16
+    asking = SimpleNamespace(gpus=8, ask=SimpleNamespace(qos="nlp", team="lab", user="ana", limit_s=3600))
+    queues = SimpleNamespace(qos={"nlp": SlurmQos(name="nlp", grp_tres=qos_cap)}, account_gpus={"lab": 20.0})
+    assert schedule_limit(asking, SimpleNamespace(queues=queues), ledger) == reason
