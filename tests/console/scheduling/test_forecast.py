@@ -292,6 +292,20 @@ def test_a_booked_job_waits_on_if_the_quota_went_to_a_job_that_could_start_befor
     assert start_hours(found, "2") == 3
 
 
+def test_a_shorter_job_is_tried_though_a_longer_one_of_that_shape_found_no_room():
+    kept = {"name": "maint", "start_time": at(2), "end_time": at(90), "nodelist": ["n2"], "users": ["root"]}
+    rows = [
+        running("1", "n1", 8, 1),
+        job("2", 8, 4, priority=9.0, **in_train()),
+        job("3", 8, 3, priority=8.0, **in_train()),
+        job("4", 8, 1, priority=7.0, **in_train()),
+    ]
+    found = forecast(snapshot([node("n1"), node("n2")], rows, rules=slurm(qos=(train_qos(),)), reservations=[kept]))
+    assert start_hours(found, "4") == 0
+    assert start_hours(found, "2") == 1
+    assert start_hours(found, "3") == 5
+
+
 def test_preemption_does_not_reach_into_a_reservation():
     qos = (SlurmQos(name="low", preempt_mode="requeue"), SlurmQos(name="key", preempt=("low",)))
     rules = slurm(qos=qos, preempt_type="preempt/qos", preempt_mode=("REQUEUE",))
