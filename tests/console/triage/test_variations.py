@@ -216,7 +216,10 @@ def test_a_singleton_waits_for_its_namesake():
 
 
 def test_a_singleton_behind_a_pending_namesake_says_that_it_is_pending():
-    jobs = [job("4", name="nightly"), job("1", reason="Dependency", dependency="singleton(unfulfilled)", name="nightly")]
+    jobs = [
+        job("4", name="nightly"),
+        job("1", reason="Dependency", dependency="singleton(unfulfilled)", name="nightly"),
+    ]
     cause = first(explain(snapshot(jobs, nodes("gn", 1, 2)), "1"), Cause.GATED, "wait")
     assert "4 is still pending" in cause.says
     assert cause.clears_at is None
