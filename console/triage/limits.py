@@ -167,7 +167,7 @@ class Limits:
             if kind == "qos" and rules.qos is not None:
                 found = self._of_qos(scope)
             elif kind in {"account", "assoc"} and rules.associations is not None:
-                found = self._of_association(scope)
+                found = [self._where_set(cap) for cap in self._of_association(scope)]
             else:
                 found = self._of_tables(scope)
             self._by_scope[scope] = tuple(found)
@@ -248,6 +248,21 @@ class Limits:
             *_cap(scope, "assoc", "wall", "wall", assoc.max_wall_s, inherited=True),
             *_cap(scope, "assoc", "user", "jobs", assoc.max_jobs, inherited=True),
         ]
+
+    def _where_set(self, cap: Cap) -> Cap:
+        """Return a limit on one job under the name of the account that it comes from.
+
+        Slurm hands such limits down the tree and shows them at every user: as far up as the figure is the same.
+        """
+        if not cap.inherited or cap.per == "user":
+            return cap
+        account = cap.scope.partition(":")[2].partition("/")[0]
+        for above in self.board.account_chain(account):
+            there = self._of_association(f"account:{above}")
+            if not any(one.inherited and one[2:] == cap[2:] for one in there):
+                break
+            cap = cap._replace(scope=f"account:{above}")
+        return cap
 
     def _of_tables(self, scope: str) -> list[Cap]:
         over, found = _over(scope), []

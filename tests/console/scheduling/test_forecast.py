@@ -250,6 +250,17 @@ def test_an_array_runs_as_many_tasks_as_its_throttle_lets(stated):
     assert found.waits.p95_s == pytest.approx(6 * HOUR)  # starts at 2, 3, 4, 5, submitted an hour ago
 
 
+@pytest.mark.parametrize(
+    ("dependency", "hours"), [("afterany:1?afterany:2", 1), ("afterany:1,afterany:2", 3), ("afterany:1:2", 3)]
+)
+def test_a_dependency_on_any_or_on_all(dependency, hours):
+    rows = [
+        running("1", "n1", 8, 1), running("2", "n2", 8, 3),
+        job("3", 8, 1, reason_raw="Dependency", dependency=dependency),
+    ]  # fmt: skip
+    assert start_hours(forecast(snapshot([node("n1"), node("n2"), node("n3")], rows)), "3") == hours
+
+
 def test_nodes_that_a_job_excludes_are_not_its_own():
     rows = [job("1", 8, 1, slurm_excluded_nodes=["n1"]), job("2", 8, 1, slurm_excluded_nodes=["n1", "n2"])]
     found = forecast(snapshot([node("n1"), node("n2")], rows))

@@ -124,6 +124,21 @@ def test_a_qos_lets_its_jobs_past_the_same_limit_of_accounts(flags, qos, reason,
     assert full[0].startswith(says)
 
 
+def test_a_limit_that_was_handed_down_is_told_where_it_was_set():
+    own = {"max_wall_s": 3600.0}
+    tree = [
+        SlurmAssociation(account="root"),
+        SlurmAssociation(account="research", parent="root", **own),
+        SlurmAssociation(account="vision", parent="research", **own),
+        SlurmAssociation(account="vision", user="lin", parent="vision", **own),
+    ]
+    said = first(explain(limited("AssocMaxWallDurationPerJobLimit", assoc=tree), "1"), Cause.NEVER_FITS, "never")
+    assert said.says == "time limit 4h; account research allows at most 1h"
+    tree[1] = SlurmAssociation(account="research", parent="root", max_wall_s=7200.0)
+    said = first(explain(limited("AssocMaxWallDurationPerJobLimit", assoc=tree), "1"), Cause.NEVER_FITS, "never")
+    assert said.says == "time limit 4h; account vision allows at most 1h"
+
+
 def test_a_quota_without_an_end_clears_at_no_time():
     endless = job("9", state="running", time_limit_s=float("inf"), nodelist=["gn01"])
     cause = first(
