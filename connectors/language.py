@@ -52,9 +52,12 @@ class _Now(NamedTuple):
     now: datetime
 
 
+_MOST = 10_000  # nodes to add, jobs to suppose: each is simulated
+
+
 def _count(text: str, _: _Now) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text)):
-        raise NotationError("count", text, "write a whole number, at least 1")
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 0 < int(text) <= _MOST):
+        raise NotationError("count", text, f"write a whole number from 1 to {_MOST}")
     return int(text)
 
 

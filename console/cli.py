@@ -309,9 +309,10 @@ def whatif(
 
 async def _meant(engine: Engine, words: Callable[[datetime], Sequence[_Item]]) -> tuple[str, Sequence[_Item]]:
     """Return the cluster on which the words make sense, and what they say by its clock; what failed is said."""
+    from connectors import zone
     from console.operations.choose import choose_cluster
 
-    words(datetime.now().astimezone())  # words that can't be understood need no cluster
+    words(zone.now())  # words that can't be understood need no cluster
     readings = await engine.read_all()
     if all(reading.snapshot is None for reading in readings):
         readable(readings)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from connectors import zone
 from connectors.change import Change, Supposition
 from connectors.connector import Capabilities, Connector, Gap, Raw, connector_class
 from connectors.errors import BadWords, GpudeckError, NotFound, Unreachable, Unsupported
@@ -116,7 +117,7 @@ class Engine:
 
     def now(self, name: str) -> datetime:
         """Return what `now` means on a cluster, in this machine's zone: a demo or a capture has a time of its own."""
-        return datetime.now().astimezone() + self.member(name).clock_ahead
+        return zone.now() + self.member(name).clock_ahead
 
     async def raw(self, name: str) -> Raw:
         """Return the raw answers of one refresh."""

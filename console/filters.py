@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from connectors import zone
 from connectors.errors import BadWords
 from connectors.notation import NotationError, parse_human_duration, parse_memory, parse_when
 from connectors.text import _
@@ -76,7 +77,7 @@ def parse_filter(text: str, now: datetime | None = None) -> Filter:
     A field must be one of model.md, the derived ones too; a connector's own columns, and all values, are checked
     against the table that the filter is applied to.
     """
-    moment = datetime.now().astimezone() if now is None else now
+    moment = zone.now() if now is None else now
     terms: list[Term] = []
     at = 0
     while at < len(text):
