@@ -146,8 +146,8 @@ def test_a_reservation_pushes_the_long_job_and_lets_the_short_one_run_before():
 def test_a_job_of_the_reservation_runs_in_it_and_others_do_not():
     kept = {"name": "class", "start_time": at(1), "end_time": at(3), "nodelist": ["n1"], "users": ["ana"]}
     rows = [
-        job("1", 8, 2, slurm_reservation="class", reason_raw="Reservation"),
-        job("2", 8, 3, slurm_reservation="class"),
+        job("1", 8, 1, slurm_reservation="class", reason_raw="Reservation"),
+        job("2", 8, 2.5, slurm_reservation="class"),
         job("3", 8, 2, priority=9999.0),
         job("4", 8, 1, slurm_reservation="gone"),
     ]

@@ -287,6 +287,11 @@ def test_constraints_that_the_node_list_contradicts_stay_open():
     )
 
 
+def test_a_shape_that_no_node_can_ever_hold_is_never():
+    snap = snapshot([job("1", reason="BadConstraints", cpus=200.0)], nodes("gn", 1, 2))
+    assert "0 nodes of train could ever hold that" in first(explain(snap, "1"), Cause.NEVER_FITS, "never").says
+
+
 def test_a_limit_that_shrank_under_a_waiting_job_is_found_whatever_slurm_says():
     snap = snapshot(
         [job("1", reason="Priority", gpus=16, gpus_per_node=16.0), job("2", reason="None", time_limit_s=9 * 86400.0)],
