@@ -266,7 +266,9 @@ def test_the_clock_is_start_plus_speed_times_real_time():
     assert slower.second_at(520.0) == PAST_S + 610
 
 
-@pytest.mark.parametrize(("qos_cap", "reason"), [({}, "AssocGrpGRES"), ({GPU: 24.0}, None), ({GPU: 20.0}, "QOSGrpGRES")])
+@pytest.mark.parametrize(
+    ("qos_cap", "reason"), [({}, "AssocGrpGRES"), ({GPU: 24.0}, None), ({GPU: 20.0}, "QOSGrpGRES")]
+)
 def test_a_qos_that_caps_gpus_rules_instead_of_the_account(qos_cap, reason):
     ledger = Ledger()
     ledger.qos["nlp"] = ledger.account["lab"] = 16
