@@ -72,7 +72,8 @@ def _cluster(engine: Engine, reading: Reading) -> list[Check]:
     if reading.snapshot is None:
         error = reading.error
         hint = error.hint if error else None
-        return [Check(level="fault", subject=name, says=error.what if error else _("not read"), fix=hint)]
+        says = error.what.removeprefix(f"{name}: ") if error else _("not read")
+        return [Check(level="fault", subject=name, says=says, fix=hint)]
     meta = reading.snapshot.meta
     jobs, nodes = reading.snapshot.jobs.height, reading.snapshot.nodes.height
     found = [

@@ -128,3 +128,13 @@ def test_closed_streams_are_no_fault(tmp_path):
     words = f"exec {sys.executable} -m console get nodes -c demo:quad >&-"
     done = subprocess.run(["/bin/sh", "-c", words], env=env, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_doctor_names_a_failing_cluster_once(run, monkeypatch):
+    async def read(self, name, *, everything=False):
+        raise Unreachable("down", cluster=name, source="ssh")
+
+    monkeypatch.setattr(Engine, "read", read)
+    code, out, err = run("doctor", "-c", "demo:quad")
+    assert (code, err) == (7, "gpudeck: 1 check failed\n")
+    assert "! fault demo:quad: ssh: down\n" in out
