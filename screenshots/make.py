@@ -2,7 +2,8 @@
 """Draw the screens of the demo as SVG beside this file: `python screenshots/make.py [NAME...]`.
 
 A real engine runs on the simulated clusters, the console is driven by the keys below, and what stands on its screen
-is written down. Seeds are fixed; clocks and ages are those of the moment. Nothing is left in the state folder.
+is written down. Seeds are fixed, the clocks stand still and every forecast is said to have taken one second, so that a
+picture changes only when the program does. Nothing is left in the state folder.
 """
 
 import asyncio
@@ -10,15 +11,26 @@ import os
 import re
 import sys
 import tempfile
+import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+if TYPE_CHECKING:  # the program's own modules are imported after the state folder is another one
+    from console.messages import Answer, Event, Request
+    from console.ui.link import Link
+
 HERE = Path(__file__).parent
+NOW = datetime(2026, 12, 1, 3, 12, 40, tzinfo=UTC)
+SEED = 7
 CLUSTERS = ("demo:mid128", "demo:quad", "demo:lab48")
-WIDE, NARROW, LARGE = (120, 40), (80, 24), (200, 60)
+WIDE, NARROW = (120, 40), (80, 24)
 FONTS = '"DejaVu Sans Mono", "Noto Sans Mono CJK SC", monospace'
 
 
@@ -38,27 +50,62 @@ WHATIF = (*FIRST, "w", "text:quota qos:research gpus=48", "wait")
 PROPOSAL = (*FIRST, "down", "a", "h", "wait")
 SHOTS = (
     Shot("fleet"),
-    Shot("fleet-80x24", size=NARROW),
     Shot("fleet-light", theme="gpudeck-light"),
-    Shot("fleet-200x60", size=LARGE),
     Shot("queue", FIRST),
     Shot("queue-80x24", FIRST, NARROW),
-    Shot("queue-all", ("3",)),
     Shot("queue-no-colour", FIRST, theme="gpudeck-mono"),
-    Shot("queue-filter", (*FIRST, "slash", "text:state:pending gpus>8")),
     Shot("explain", EXPLAIN),
     Shot("explain-80x24", EXPLAIN, NARROW),
-    Shot("explain-light", EXPLAIN, theme="gpudeck-light"),
     Shot("nodes", (*FIRST, "2")),
     Shot("quotas", (*FIRST, "4", "down")),
-    Shot("quotas-80x24", (*FIRST, "4", "down"), NARROW),
     Shot("whatif", WHATIF),
-    Shot("whatif-80x24", WHATIF, NARROW),
     Shot("change", PROPOSAL),
     Shot("receipt", (*PROPOSAL, "A", "confirm", "wait")),
-    Shot("changes", (*PROPOSAL, "A", "confirm", "wait", "6", "wait")),
     Shot("keys", ("question_mark",)),
 )
+
+
+def stop_the_clocks() -> None:
+    """Let every simulated cluster begin at NOW and stay there, as far as a speed above zero allows."""
+    from console.demo.store import Diary, Store
+    from console.demo.world import PAST_S
+
+    for cluster in CLUSTERS:
+        scenario = cluster.removeprefix("demo:")
+        diary = Diary(
+            scenario=scenario, seed=SEED, origin=int(NOW.timestamp()) - PAST_S, real=time.time(), second=PAST_S,
+            speed=1e-9,
+        )  # fmt: skip
+        Store(cluster, scenario, SEED).save(diary)
+
+
+class StillLink:
+    """A link on which nothing depends on this machine: not how long a forecast took, nor how far its clock is off."""
+
+    def __init__(self, link: "Link") -> None:
+        """Keep the real one."""
+        self._link = link
+
+    async def send(self, request: "Request") -> "Answer":
+        """Return the answer, its forecast one second long."""
+        answer = await self._link.send(request)
+        whatif = getattr(answer, "whatif", None)
+        return answer if whatif is None else replace(answer, whatif=replace(whatif, elapsed_ms=1000.0))
+
+    async def events(self) -> AsyncIterator["Event"]:
+        """Yield the events, without what is said of the clocks that were stopped."""
+        from console.messages import ClusterStatus
+
+        async for event in self._link.events():
+            if isinstance(event, ClusterStatus):
+                kept = tuple(one for one in event.attention if one.next_step != "doctor")
+                yield replace(event, clock_skew_s=0.0, attention=kept)
+            else:
+                yield event
+
+    async def close(self) -> None:
+        """End the engine."""
+        await self._link.close()
 
 
 async def draw(shot: Shot) -> str:
@@ -67,11 +114,15 @@ async def draw(shot: Shot) -> str:
     from console.messages import Begin
     from console.ui.app import ConsoleApp
 
-    link = EngineLink(Begin(clusters=CLUSTERS, write=True, settings={"seed": 7}))
-    app = ConsoleApp(lambda: link, theme=shot.theme)
+    link = StillLink(EngineLink(Begin(clusters=CLUSTERS, write=True, settings={"seed": SEED})))
+    app = ConsoleApp(lambda: link, theme=shot.theme, now=lambda: NOW, zone=UTC)
+
+    def foreseen() -> bool:  # the forecasts follow the first tables
+        tables = [app.store.frames.get(name, {}).get("jobs") for name in CLUSTERS]
+        return all(jobs is not None and jobs["start_p50"].count() > 0 for jobs in tables)
+
     async with app.run_test(size=shot.size) as pilot:
-        await until(pilot, lambda: len(app.store.frames) == len(CLUSTERS))
-        await pilot.pause(4)  # the forecasts follow the first picture
+        await until(pilot, foreseen)
         for key in shot.keys:
             await take(pilot, app, key)
         await pilot.pause(0.5)
@@ -132,6 +183,7 @@ def main(names: list[str]) -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.environ["XDG_STATE_HOME"] = folder
+            stop_the_clocks()
             (HERE / f"{shot.name}.svg").write_text(asyncio.run(draw(shot)), encoding="utf-8")
         sys.stdout.write(f"{shot.name}.svg\n")
     return 0
