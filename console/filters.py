@@ -271,7 +271,10 @@ def _bad(whole: Filter, term: Term, what: str, hint: str | None = None) -> BadWo
 
 
 def _text_match(value: "pl.Expr", term: Term, *, part: bool) -> "pl.Expr":
-    wanted = term.value.lower()
+    import polars as pl
+
+    # lowered as the column is: polars and Python know different editions of Unicode
+    wanted = str(pl.Series([term.value]).str.to_lowercase()[0])
     if "*" in wanted and not term.quoted:
         # built from escaped pieces: nothing that was typed reaches the pattern as a pattern
         pattern = ".*".join(_SPECIAL.sub(r"\\\g<0>", piece) for piece in wanted.split("*"))

@@ -157,3 +157,8 @@ def test_picking_columns():
     assert pick_columns(JOBS_FRAME, "gpus, id,gpus").columns == ["gpus", "id"]
     with pytest.raises(BadWords, match="user"):
         pick_columns(JOBS_FRAME, "id,usr")
+
+
+def test_case_is_folded_as_the_tables_fold_it():
+    frame = pl.DataFrame({"name": ["\U00010d50x"]})  # a capital that the tables' Unicode has, and not every Python's
+    assert parse_filter('name:"\U00010d50"').apply(frame).height == 1
