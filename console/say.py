@@ -30,7 +30,8 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "?"
     sign = "-" if seconds < 0 else ""
-    return sign + format_human_duration(abs(round(seconds)))
+    whole = round(abs(seconds) / 60) * 60 if abs(seconds) >= 3600 else round(abs(seconds))
+    return sign + format_human_duration(whole)
 
 
 def columns(rows: Sequence[Sequence[str]], *, indent: int = 2, right: Iterable[int] = ()) -> list[str]:
