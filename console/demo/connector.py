@@ -72,7 +72,8 @@ class DemoConnector:
     @classmethod
     def open(cls, cluster: str, settings: Mapping[str, Any], *, captured: Path | None = None) -> Self:
         """Make a connector from its table of the config; BadWords names a key that is wrong."""
-        return cls(cluster, _checked(settings), captured=captured)
+        unsaid = {"scenario": min(SCENARIOS)} if captured is not None else {}  # a capture answers for itself
+        return cls(cluster, _checked({**unsaid, **settings}), captured=captured)
 
     @property
     def capabilities(self) -> Capabilities:
